@@ -1,0 +1,292 @@
+"""A run as a person reads it: the package of spec section 9, made from what is recorded.
+
+One reading for everyone: the engine writes it down with a stop, the console shows it, the command line prints it.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.utils import timezone
+
+from runs.domain.budget import Ledger
+from runs.domain.contract import Fact, Value
+from runs.domain.effects import MEANING, UNRESOLVED, Answer, Effect
+from runs.domain.interventions import CATALOGUE, why_not
+from runs.domain.states import Move, Outcome, StopReason
+from runs.models import Event, Run, Step
+from runs.workflows import registry
+from runs.workflows.definition import Context, Workflow
+
+PACKAGE_VERSION = 1
+STEPS_SHOWN = 60
+TIMELINE_SHOWN = 120
+
+
+def read(run: Run) -> dict[str, Any]:
+    """The package on what is recorded now."""
+    facts = {row.name: row.value() for row in run.facts.all()}
+    effects = [row.value() for row in run.effects.all()]
+    steps = list(run.step_rows.order_by("-seq")[:STEPS_SHOWN])[::-1]
+    return package(run, facts, effects, run.ledger, [step_as_json(step) for step in steps], timezone.now())
+
+
+def context_of(run: Run, facts: Mapping[str, Fact], effects: Iterable[Effect], now: datetime) -> Context:
+    return Context(str(run.pk), run.input, run.acts_for, facts, tuple(effects), run.stretch, now)
+
+
+def package(
+    run: Run,
+    facts: Mapping[str, Fact],
+    effects: list[Effect],
+    ledger: Ledger,
+    steps: list[dict[str, Any]],
+    now: datetime,
+) -> dict[str, Any]:
+    """The package of a run with the given values. Holds no secret: what it is made from was redacted when it was stored.
+
+    About a person who was not entitled, it holds nothing of the subject beyond what that person said themselves.
+    """
+    workflow = registry.find(run.workflow, run.workflow_version)
+    withheld = run.stop_reason == StopReason.NOT_AUTHORISED
+    context = context_of(run, {} if withheld else facts, effects, now)
+    outcome = Outcome(run.outcome) if run.outcome else None
+    reason = StopReason(run.stop_reason) if run.stop_reason else None
+    contract = _contract(workflow, context, withheld)
+    return {
+        "package_version": PACKAGE_VERSION,
+        "run_id": str(run.pk),
+        "workflow": run.workflow,
+        "workflow_title": workflow.title if workflow else run.workflow,
+        "workflow_version": run.workflow_version,
+        "policy": run.policy,
+        "subject": run.subject,
+        "title": title(run),
+        "goal": workflow.goal(run.input) if workflow else "",
+        "input": run.input,
+        "requester": run.requester.get_username(),
+        "acts_for": run.acts_for,
+        "state": str(run.state),
+        "outcome": str(run.outcome),
+        "stop_reason": str(run.stop_reason),
+        "acceptance": str(run.acceptance),
+        "recovery": str(run.recovery),
+        "contract": contract,
+        "effects": [_effect(effect, workflow) for effect in effects],
+        "steps": steps,
+        "budgets": [
+            {
+                "dimension": str(dimension),
+                "limit": line.limit,
+                "soft": line.soft,
+                "spent": line.spent,
+                "reserved": line.reserved,
+                "left": line.available,
+            }
+            for dimension, line in ledger.lines.items()
+        ],
+        "error": {"class": str(run.error_class), "count": run.error_count},
+        "last_checkpoint": next((s["summary"] for s in reversed(steps) if s["status"] == Step.Status.DONE), ""),
+        "first_deviation": next((s["summary"] for s in steps if s["status"] not in {"done", "intent"}), ""),
+        "last_fingerprint": next((s["fingerprint"] for s in reversed(steps) if s["fingerprint"]), ""),
+        "progress": _progress(contract),
+        "question": run.question,
+        "customer_says": workflow.customer_says(context, outcome, reason) if workflow else "",
+        "allowed_events": _events(run, effects),
+        "role": run.role,
+        "answer_by": run.answer_by,
+        "next_look_at": run.due_at if run.outcome == Outcome.WAITING else None,
+        "holder": run.holder.get_username() if run.is_held() and run.holder else "",
+        "held_until": run.held_until if run.is_held() else None,
+        "created_at": run.created_at,
+        "stopped_at": run.stopped_at,
+        "made_at": now,
+    }
+
+
+def title(run: Run) -> str:
+    workflow = registry.find(run.workflow)
+    return workflow.headline(run.input) if workflow else f"{run.workflow}: {run.subject}"
+
+
+def step_as_json(step: Step) -> dict[str, Any]:
+    return {
+        "seq": step.seq,
+        "kind": step.kind,
+        "operation": step.operation,
+        "operation_key": step.operation_key,
+        "status": str(step.status),
+        "summary": step.summary,
+        "code": step.code,
+        "error_class": step.error_class,
+        "expects": step.expects,
+        "fingerprint": step.fingerprint,
+        "started_at": step.started_at,
+        "settled_at": step.settled_at,
+    }
+
+
+def _contract(workflow: Workflow | None, context: Context, withheld: bool) -> list[dict[str, Any]]:
+    if not workflow:
+        return []
+    rows = []
+    for assertion in workflow.contract:
+        judged = assertion.judge(context)
+        if withheld and assertion.name == "authorised":
+            value, says = Value.UNMET, "not entitled"
+        else:
+            value, says = judged.value, judged.evidence.says
+        rows.append(
+            {
+                "name": assertion.name,
+                "label": assertion.label,
+                "value": str(value),
+                "says": says,
+                "source": judged.evidence.source,
+                "at": judged.evidence.at,
+                "reference": judged.evidence.reference,
+            }
+        )
+    return rows
+
+
+def _effect(effect: Effect, workflow: Workflow | None) -> dict[str, Any]:
+    tool = workflow.tools.get(effect.plan.operation) if workflow else None
+    approver = get_user_model().objects.filter(pk=effect.approved_by).first() if effect.approved_by else None
+    return {
+        "operation": effect.plan.operation,
+        "label": tool.label if tool else effect.plan.operation,
+        "source": tool.source if tool else "",
+        "operation_key": effect.key,
+        "target": effect.plan.target,
+        "state": str(effect.state),
+        "unresolved": effect.state in UNRESOLVED,
+        "sent_at": effect.sent_at,
+        "times_sent": effect.times_sent,
+        "look_ups": effect.look_ups,
+        "last_answer": str(effect.last_answer or ""),
+        "last_answer_means": MEANING[Answer(effect.last_answer)] if effect.last_answer else "",
+        "last_answer_at": effect.answered_at,
+        "next_look_at": effect.next_look_at,
+        "receipt": effect.receipt,
+        "reason": effect.reason,
+        "plan": {
+            "target": effect.plan.target,
+            "params": effect.plan.params,
+            "difference": [list(line) for line in effect.plan.difference],
+            "target_version": effect.plan.target_version,
+            "expected": effect.plan.expected,
+            "undo": effect.plan.undo,
+            "risk": effect.plan.risk,
+            "needs_approval": effect.plan.needs_approval,
+        },
+        "plan_digest": effect.plan.digest,
+        "planned_at": effect.planned_at,
+        "approved_by": approver.get_username() if approver else "",
+        "approved_at": effect.approved_at,
+        "approval_expires_at": effect.approval_expires_at,
+        "notifications": "none by this product; whether the service notified anybody is not known",
+    }
+
+
+def _progress(contract: list[dict[str, Any]]) -> str:
+    met = [row["label"] for row in contract if row["value"] == Value.MET]
+    return f"{len(met)} of {len(contract)} assertions are met." if contract else ""
+
+
+def _events(run: Run, effects: list[Effect]) -> list[dict[str, Any]]:
+    standing = run.standing()
+    return [
+        {
+            "name": str(move),
+            "label": kind.label,
+            "says": kind.says,
+            "permission": str(kind.permission),
+            "payload": kind.payload,
+            "checked_again": kind.checked_again,
+            "why_not": why_not(kind, standing),
+        }
+        for move, kind in CATALOGUE.items()
+    ]
+
+
+# The timeline
+
+
+def timeline(run: Run) -> list[dict[str, Any]]:
+    """What happened, newest first, as sentences. `quote` is text that somebody else wrote and nobody vouches for."""
+    lines = [_step_line(step) for step in run.step_rows.order_by("-seq")[:TIMELINE_SHOWN]]
+    events = run.events.select_related("actor", "text_row").order_by("-id")[:TIMELINE_SHOWN]
+    lines += [line for event in events if (line := _event_line(event))]
+    return sorted(lines, key=lambda line: (line["at"], line["order"]), reverse=True)
+
+
+def _step_line(step: Step) -> dict[str, Any]:
+    tones = {Step.Status.DONE: "good" if step.kind == "write" else "plain", Step.Status.INTENT: "plain"}
+    says = step.summary or f"{step.operation.replace('_', ' ').capitalize()}: under way"
+    return {
+        "at": step.settled_at or step.started_at,
+        "order": step.seq * 10,
+        "actor": "",
+        "kind": step.kind,
+        "says": says,
+        "tone": tones.get(Step.Status(step.status), "bad"),
+        "quote": "",
+        "quote_by": "",
+    }
+
+
+def _event_line(event: Event) -> dict[str, Any] | None:
+    content = event.text_row.content() if hasattr(event, "text_row") else {}
+    actor = event.actor.get_username() if event.actor else ""
+    quote, quote_by, tone = "", "", "plain"
+    match event.kind:
+        case "started":
+            says = f"{actor} asked for it."
+        case "stopped":
+            says, tone = f"Stopped: {content.get('says', '')}", "stop"
+            if content.get("outcome") == Outcome.COMPLETED:
+                says, tone = "Completed: every assertion is met.", "good"
+        case "write_sent":
+            says = f"Intent saved, then sent under key {content.get('operation_key')}."
+        case "claimed_completion":
+            says, tone = "The agent said that it was finished. The contract does not bear it out.", "bad"
+            quote, quote_by = str(content.get("says", "")), "The agent wrote (not evidence)"
+        case "approval_asked":
+            says = f"Put up for approval: {content.get('rule', '')}"
+        case "plan_replaced":
+            says, tone = f"The plan was replaced: {content.get('changed', '')}", "bad"
+        case "event_received":
+            label = _label(content.get("name"))
+            payload = content.get("payload") or {}
+            says = f"{actor}: {label}."
+            quote = "; ".join(str(value) for value in payload.values())
+            quote_by = f"{actor} wrote" if quote else ""
+        case "event_refused" if content.get("name") != Move.LATE_RESULT:
+            says, tone = f"{_label(content.get('name'))} was not carried out: {content.get('why')}", "bad"
+        case "case_claimed":
+            says = f"{actor} took the case."
+        case "case_released":
+            says = f"{actor} gave the case back."
+        case "step_interrupted":
+            says, tone = f"The worker was lost during step {content.get('seq')}.", "bad"
+        case _:
+            return None
+    return {
+        "at": event.at,
+        "order": event.pk,
+        "actor": actor,
+        "kind": event.kind,
+        "says": says,
+        "tone": tone,
+        "quote": quote,
+        "quote_by": quote_by,
+    }
+
+
+def _label(name: Any) -> str:
+    try:
+        return CATALOGUE[Move(name)].label
+    except (KeyError, ValueError):
+        return str(name)

@@ -1,0 +1,242 @@
+"""The decision at each step boundary: fifteen rules, and their order is their meaning (spec section 4).
+
+`decide` returns the verdict of the first rule that applies. The caller fills a `Situation` from what was read back; the
+rules read nothing else.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from runs.domain.budget import STOP_REASON, Dimension
+from runs.domain.contract import Value
+from runs.domain.effects import Answer, EffectState
+from runs.domain.errors import RETRIED_ON_READ, ErrorClass, Failure
+from runs.domain.states import StopReason
+
+
+class FactsState(StrEnum):
+    COMPLETE = "complete"
+    UNREAD = "unread"  # not read since the last stop
+    MISSING = "missing"
+    CONFLICT = "conflict"
+
+
+class NextStep(StrEnum):
+    """What would be done next if nothing speaks against it."""
+
+    READ = "read"  # a precondition that has not been read since the last stop
+    WRITE = "write"
+    CLAIM = "claim"  # the policy says that it is finished
+    ASK = "ask"  # the policy asks a person
+    NONE = "none"
+
+
+class Kind(StrEnum):
+    DROP = "drop"  # not ours any more: change nothing
+    STOP = "stop"
+    LOOK_UP = "look_up"  # ask the authority about an unresolved effect
+    RETRY = "retry"  # the same read again, later
+    ASK_APPROVAL = "ask_approval"
+    VALIDATE = "validate"  # a claim of completion that the contract does not bear out
+    ACT = "act"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    kind: Kind
+    reason: StopReason | None = None
+    rule: int = 0
+
+
+@dataclass(frozen=True)
+class OpenEffect:
+    """The unresolved write, as far as the decision needs it."""
+
+    state: EffectState
+    last_answer: Answer | None
+    look_up_due: bool  # by schedule, or because somebody asked
+    can_pay: bool  # the budget that this look-up draws on is not exhausted
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Everything a decision rests on."""
+
+    contract: Value
+    authorised: Value
+    facts: FactsState
+    eligible: Value
+    next_step: NextStep
+    holds_lease: bool = True
+    cancel_requested: bool = False
+    effects: frozenset[EffectState] = field(default_factory=frozenset)
+    open_effect: OpenEffect | None = None
+    contradiction: bool = False
+    refused: bool = False
+    short_of: Dimension | None = None  # what the next step could not be paid from
+    overdue: bool = False  # the run's wall time is used up
+    repeats: int = 0
+    failure: Failure | None = None  # of the last action, not yet dealt with
+    failed_kind: NextStep = NextStep.READ
+    errors_in_a_row: int = 0
+    max_same_error: int = 2
+    attempts_left: bool = True  # of the operation that failed
+    not_worth_it: bool = False
+    approval_needed: bool = False
+    approval_valid: bool = False
+    approval_rejected: bool = False
+    approval_lapsed: bool = False
+
+
+ON_FAILURE: dict[ErrorClass, StopReason] = {
+    ErrorClass.AUTHENTICATION: StopReason.CREDENTIAL_REFUSED,
+    ErrorClass.PERMISSION: StopReason.ACCESS_REFUSED,
+    ErrorClass.INVALID_INPUT: StopReason.INPUT_INVALID,
+    ErrorClass.NOT_FOUND: StopReason.NOT_FOUND,
+    ErrorClass.TOOL_MISSING: StopReason.TOOL_MISSING,
+    ErrorClass.REFUSED: StopReason.REFUSED_BY_SERVICE,
+}
+
+
+# A look-up that failed this way would fail again: the product itself has to be put right first.
+ASKING_AGAIN_IS_USELESS = frozenset({ErrorClass.AUTHENTICATION, ErrorClass.PERMISSION, ErrorClass.TOOL_MISSING})
+
+
+def _stop(reason: StopReason) -> Verdict:
+    return Verdict(Kind.STOP, reason)
+
+
+def _cancelled(s: Situation) -> Verdict | None:
+    if not s.cancel_requested or s.open_effect:
+        return None  # rule 9 asks the authority first, under the cancellation's own reason
+    if EffectState.CONFIRMED in s.effects:
+        return _stop(StopReason.CANCELLED_TOO_LATE)
+    return _stop(StopReason.CANCELLED_ABSENT if EffectState.ABSENT in s.effects else StopReason.CANCELLED_UNSENT)
+
+
+def _unauthorised(s: Situation) -> Verdict | None:
+    return _stop(StopReason.NOT_AUTHORISED) if s.authorised is Value.UNMET and not s.open_effect else None
+
+
+def _facts_unclear(s: Situation) -> Verdict | None:
+    if s.open_effect:
+        return None
+    match s.facts:
+        case FactsState.MISSING:
+            return _stop(StopReason.FACTS_MISSING)
+        case FactsState.CONFLICT:
+            return _stop(StopReason.FACTS_IN_CONFLICT)
+    return None
+
+
+def _ineligible(s: Situation) -> Verdict | None:
+    unmet = s.eligible is Value.UNMET and s.facts is FactsState.COMPLETE and not s.open_effect
+    return _stop(StopReason.NOT_ELIGIBLE) if unmet and EffectState.CONFIRMED not in s.effects else None
+
+
+def _open_effect(s: Situation) -> Verdict | None:
+    effect = s.open_effect
+    if not effect:
+        return None
+    if s.failure and s.failure.error_class in ASKING_AGAIN_IS_USELESS:
+        return _stop(ON_FAILURE[s.failure.error_class])
+    if effect.look_up_due and effect.can_pay:
+        return Verdict(Kind.LOOK_UP)
+    if not effect.can_pay:
+        pending = effect.last_answer is Answer.PENDING
+        return _stop(StopReason.LIMIT_STATUS_CHECKS if pending else StopReason.OUTCOME_UNCONFIRMED)
+    if s.cancel_requested:
+        return _stop(StopReason.CANCELLATION_UNVERIFIED)
+    pending = effect.state is EffectState.ACKNOWLEDGED
+    return _stop(StopReason.EFFECT_PENDING if pending else StopReason.EFFECT_UNKNOWN)
+
+
+def _limit(s: Situation) -> Verdict | None:
+    if s.overdue:
+        return _stop(StopReason.LIMIT_WALL_TIME)
+    return _stop(STOP_REASON[s.short_of]) if s.short_of else None
+
+
+def _no_progress(s: Situation) -> Verdict | None:
+    return _stop(StopReason.NO_PROGRESS) if s.repeats else None
+
+
+def _failure(s: Situation) -> Verdict | None:
+    if not s.failure:
+        return None
+    error_class = s.failure.error_class
+    if reason := ON_FAILURE.get(error_class):
+        return _stop(reason)
+    if s.errors_in_a_row > s.max_same_error or not s.attempts_left:
+        return _stop(StopReason.SAME_ERROR_REPEATED)
+    read = s.failed_kind is NextStep.READ and error_class in RETRIED_ON_READ
+    # A write comes here only where the service declared that it did nothing; anything else is an open effect (rule 9).
+    return Verdict(Kind.RETRY) if read or s.failure.executed is False else _stop(StopReason.OUTCOME_UNCONFIRMED)
+
+
+def _approval(s: Situation) -> Verdict | None:
+    if s.approval_rejected:
+        return _stop(StopReason.APPROVAL_REJECTED)
+    if s.next_step is not NextStep.WRITE or not s.approval_needed or s.approval_valid:
+        return None
+    return _stop(StopReason.APPROVAL_EXPIRED) if s.approval_lapsed else Verdict(Kind.ASK_APPROVAL)
+
+
+def _act(s: Situation) -> Verdict:
+    match s.next_step:
+        case NextStep.ASK | NextStep.NONE:
+            return _stop(StopReason.QUESTION_ASKED)
+        case NextStep.CLAIM:
+            return Verdict(Kind.VALIDATE)
+    return Verdict(Kind.ACT)
+
+
+@dataclass(frozen=True)
+class Rule:
+    number: int
+    says: str
+    apply: Callable[[Situation], Verdict | None]
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(1, "Not the holder any more: change nothing.", lambda s: None if s.holds_lease else Verdict(Kind.DROP)),
+    Rule(2, "Cancellation asked for: end it, unless a write may have landed.", _cancelled),
+    Rule(3, "Not authorised: declined, before any sensitive record is read.", _unauthorised),
+    Rule(4, "Facts or policies missing or in conflict: a person.", _facts_unclear),
+    Rule(5, "Not eligible under the policy in force now: declined.", _ineligible),
+    Rule(
+        6,
+        "The authority's evidence contradicts itself: a person.",
+        lambda s: _stop(StopReason.RECEIPTS_CONTRADICT) if s.contradiction else None,
+    ),
+    Rule(
+        7,
+        "An explicit business refusal: declined.",
+        lambda s: _stop(StopReason.REFUSED_BY_SERVICE) if s.refused else None,
+    ),
+    Rule(
+        8,
+        "The contract is met: completed, before every limit.",
+        lambda s: _stop(StopReason.CONTRACT_MET) if s.contract is Value.MET else None,
+    ),
+    Rule(9, "An effect with an open outcome: only look-ups, no write.", _open_effect),
+    Rule(10, "A hard limit, or what is left cannot pay for the next step: limit reached.", _limit),
+    Rule(11, "No progress: a person.", _no_progress),
+    Rule(12, "The last action failed: by its class.", _failure),
+    Rule(
+        13,
+        "A soft limit crossed and the rest is not worth it: a person.",
+        lambda s: _stop(StopReason.NOT_WORTH_CONTINUING) if s.not_worth_it else None,
+    ),
+    Rule(14, "A write without a valid approval where one is required: ask for it.", _approval),
+    Rule(15, "Otherwise act.", _act),
+)
+
+
+def decide(situation: Situation) -> Verdict:
+    """The verdict of the first of the fifteen rules that applies."""
+    for rule in RULES:
+        if verdict := rule.apply(situation):
+            return Verdict(verdict.kind, verdict.reason, rule.number)
+    raise AssertionError("Rule 15 always applies.")

@@ -1,0 +1,93 @@
+"""What can go wrong, and what is done about it (spec section 7).
+
+DomainError                    the caller gave the rules something they refuse
+  every rule's own refusal     TransitionRefused, BudgetExceeded, ...
+
+ErrorClass                     what a tool's failure means, from its stable code alone
+  transient                    network, rate limit, server fault
+  authentication               the product's own credential was refused
+  permission                   the product's own access was refused
+  invalid_input                the request was malformed or its values were refused
+  not_found                    the authority says definitely: there is no such thing
+  tool_missing                 the capability does not exist or does not fit
+  invalid_output               the answer fails its schema
+  refused                      a declared business refusal
+  unknown                      everything that is not in the table
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class DomainError(Exception):
+    """A refusal by the rules. `field` names what was refused, so that a message can point at it."""
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class ErrorClass(StrEnum):
+    TRANSIENT = "transient"
+    AUTHENTICATION = "authentication"
+    PERMISSION = "permission"
+    INVALID_INPUT = "invalid_input"
+    NOT_FOUND = "not_found"
+    TOOL_MISSING = "tool_missing"
+    INVALID_OUTPUT = "invalid_output"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+CLASS_OF_CODE: dict[str, ErrorClass] = {
+    "unreachable": ErrorClass.TRANSIENT,  # no connection could be made
+    "no_answer": ErrorClass.TRANSIENT,  # connected, but the answer was lost or too late
+    "unavailable": ErrorClass.TRANSIENT,
+    "rate_limited": ErrorClass.TRANSIENT,
+    "interrupted": ErrorClass.TRANSIENT,  # our own worker died during the call
+    "credential_refused": ErrorClass.AUTHENTICATION,
+    "access_denied": ErrorClass.PERMISSION,
+    "invalid_input": ErrorClass.INVALID_INPUT,
+    "key_reused": ErrorClass.INVALID_INPUT,
+    "not_found": ErrorClass.NOT_FOUND,
+    "order_unknown": ErrorClass.NOT_FOUND,
+    "tool_missing": ErrorClass.TOOL_MISSING,
+    "invalid_output": ErrorClass.INVALID_OUTPUT,
+    "too_large": ErrorClass.INVALID_OUTPUT,
+    "refused": ErrorClass.REFUSED,
+}
+
+# A write that failed this way was not carried out: the service decides these before it executes anything.
+DEFINITELY_NOT_EXECUTED = frozenset(
+    {
+        ErrorClass.AUTHENTICATION,
+        ErrorClass.PERMISSION,
+        ErrorClass.INVALID_INPUT,
+        ErrorClass.NOT_FOUND,
+        ErrorClass.TOOL_MISSING,
+    }
+)
+RETRIED_ON_READ = frozenset({ErrorClass.TRANSIENT, ErrorClass.INVALID_OUTPUT, ErrorClass.UNKNOWN})
+
+
+def classify(code: str) -> ErrorClass:
+    """The class of a tool's stable failure code. Total: an unmapped code is UNKNOWN, never a success."""
+    return CLASS_OF_CODE.get(code, ErrorClass.UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failed call: its stable code, a sentence for people, and what the service declared about it.
+
+    `executed` is False only where the service itself says that it did nothing (a rate limit, say); `retry_after` is in
+    seconds, as the service asked.
+    """
+
+    code: str
+    message: str
+    executed: bool | None = None
+    retry_after: float | None = None
+
+    @property
+    def error_class(self) -> ErrorClass:
+        return classify(self.code)

@@ -1,0 +1,219 @@
+"""Where a run stands, how it stopped and why, and every move it may make (spec sections 3 and 4).
+
+Three things are recorded apart and never merged into one "done" flag: where the work stands (`State`), how this stretch
+of it stopped (`Outcome` with its `StopReason`), and what the contract says (`Acceptance`, in `contract`).
+"""
+
+from enum import StrEnum
+
+from runs.domain.errors import DomainError
+
+
+class State(StrEnum):
+    RECEIVED = "received"  # accepted, nothing read yet
+    PLANNING = "planning"  # preconditions are being read
+    EXECUTING = "executing"  # a proposal is being carried out
+    VALIDATING = "validating"  # the contract is being evaluated on what was read back
+    NEEDS_REVISION = "needs_revision"  # some assertion does not hold; only that goes back
+    AWAITING_APPROVAL = "awaiting_approval"  # a planned write lies before a person
+    BLOCKED = "blocked"  # stopped short; an event or a timer moves it on
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+FINAL = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED})
+OPEN = frozenset(State) - FINAL
+
+
+class Outcome(StrEnum):
+    COMPLETED = "COMPLETED"  # every assertion is MET on authoritative evidence
+    WAITING = "WAITING"  # an effect may have landed; an automatic check is still due
+    DECLINED = "DECLINED"  # not entitled, not eligible, or refused by the service
+    NEEDS_HUMAN = "NEEDS_HUMAN"  # the control layer cannot decide safely
+    LIMIT_REACHED = "LIMIT_REACHED"  # a budget is exhausted
+    CANCELLED = "CANCELLED"  # withdrawn, and no effect remains
+
+
+class StopReason(StrEnum):
+    """Why a stretch ended: a stable code that belongs to exactly one outcome."""
+
+    CONTRACT_MET = "contract_met"
+    EFFECT_PENDING = "effect_pending"
+    EFFECT_UNKNOWN = "effect_unknown"
+    CANCELLATION_UNVERIFIED = "cancellation_unverified"
+    NOT_AUTHORISED = "not_authorised"
+    NOT_ELIGIBLE = "not_eligible"
+    REFUSED_BY_SERVICE = "refused_by_service"
+    APPROVAL_REQUIRED = "approval_required"
+    APPROVAL_REJECTED = "approval_rejected"
+    APPROVAL_EXPIRED = "approval_expired"
+    FACTS_MISSING = "facts_missing"
+    FACTS_IN_CONFLICT = "facts_in_conflict"
+    RECEIPTS_CONTRADICT = "receipts_contradict"
+    CREDENTIAL_REFUSED = "credential_refused"
+    ACCESS_REFUSED = "access_refused"
+    INPUT_INVALID = "input_invalid"
+    NOT_FOUND = "not_found"
+    TOOL_MISSING = "tool_missing"
+    NO_PROGRESS = "no_progress"
+    QUESTION_ASKED = "question_asked"
+    OUTCOME_UNCONFIRMED = "outcome_unconfirmed"
+    CANCELLED_TOO_LATE = "cancelled_too_late"
+    NOT_WORTH_CONTINUING = "not_worth_continuing"
+    PAUSED = "paused"
+    CANNOT_DISPATCH = "cannot_dispatch"
+    WORKFLOW_MISSING = "workflow_missing"
+    LIMIT_STEPS = "limit_steps"
+    LIMIT_MODEL_TURNS = "limit_model_turns"
+    LIMIT_TOOL_ATTEMPTS = "limit_tool_attempts"
+    LIMIT_EXTERNAL_WRITES = "limit_external_writes"
+    LIMIT_STATUS_CHECKS = "limit_status_checks"
+    LIMIT_WALL_TIME = "limit_wall_time"
+    LIMIT_COST = "limit_cost"
+    SAME_ERROR_REPEATED = "same_error_repeated"
+    CANCELLED_UNSENT = "cancelled_unsent"
+    CANCELLED_ABSENT = "cancelled_absent"
+
+    @property
+    def outcome(self) -> Outcome:
+        return OUTCOME_OF[self]
+
+
+OUTCOME_OF: dict[StopReason, Outcome] = {
+    reason: outcome
+    for outcome, reasons in {
+        Outcome.COMPLETED: [StopReason.CONTRACT_MET],
+        Outcome.WAITING: [
+            StopReason.EFFECT_PENDING,
+            StopReason.EFFECT_UNKNOWN,
+            StopReason.CANCELLATION_UNVERIFIED,
+        ],
+        Outcome.DECLINED: [StopReason.NOT_AUTHORISED, StopReason.NOT_ELIGIBLE, StopReason.REFUSED_BY_SERVICE],
+        Outcome.NEEDS_HUMAN: [
+            StopReason.APPROVAL_REQUIRED,
+            StopReason.APPROVAL_REJECTED,
+            StopReason.APPROVAL_EXPIRED,
+            StopReason.FACTS_MISSING,
+            StopReason.FACTS_IN_CONFLICT,
+            StopReason.RECEIPTS_CONTRADICT,
+            StopReason.CREDENTIAL_REFUSED,
+            StopReason.ACCESS_REFUSED,
+            StopReason.INPUT_INVALID,
+            StopReason.NOT_FOUND,
+            StopReason.TOOL_MISSING,
+            StopReason.NO_PROGRESS,
+            StopReason.QUESTION_ASKED,
+            StopReason.OUTCOME_UNCONFIRMED,
+            StopReason.CANCELLED_TOO_LATE,
+            StopReason.NOT_WORTH_CONTINUING,
+            StopReason.PAUSED,
+            StopReason.CANNOT_DISPATCH,
+            StopReason.WORKFLOW_MISSING,
+        ],
+        Outcome.LIMIT_REACHED: [
+            StopReason.LIMIT_STEPS,
+            StopReason.LIMIT_MODEL_TURNS,
+            StopReason.LIMIT_TOOL_ATTEMPTS,
+            StopReason.LIMIT_EXTERNAL_WRITES,
+            StopReason.LIMIT_STATUS_CHECKS,
+            StopReason.LIMIT_WALL_TIME,
+            StopReason.LIMIT_COST,
+            StopReason.SAME_ERROR_REPEATED,
+        ],
+        Outcome.CANCELLED: [StopReason.CANCELLED_UNSENT, StopReason.CANCELLED_ABSENT],
+    }.items()
+    for reason in reasons
+}
+
+
+class Recovery(StrEnum):
+    """What is being done about effects that went wrong; has its own progress and never turns a success into a failure."""
+
+    NONE = "none"
+    RECONCILE = "reconcile"
+    COMPENSATE = "compensate"
+    MANUAL = "manual"
+
+
+class Move(StrEnum):
+    """A named cause of a transition. The first group is the control layer's, the second comes from people and services."""
+
+    STARTED = "started"
+    PROPOSAL_ACCEPTED = "proposal_accepted"
+    VALIDATION_DUE = "validation_due"
+    CONTRACT_MET = "contract_met"
+    CONTRACT_NOT_MET = "contract_not_met"
+    REVISION_BEGUN = "revision_begun"
+    APPROVAL_REQUIRED = "approval_required"
+    APPROVAL_LAPSED = "approval_lapsed"
+    STOPPED_SHORT = "stopped_short"
+    DECLINED = "declined"
+    WITHDRAWN = "withdrawn"
+
+    APPROVAL_GRANTED = "approval_granted"
+    APPROVAL_REJECTED = "approval_rejected"
+    RECONCILE_REQUESTED = "reconcile_requested"
+    EVIDENCE_SUPPLIED = "evidence_supplied"
+    EFFECT_CONFIRMED = "effect_confirmed"
+    EFFECT_REFUTED = "effect_refuted"
+    LATE_RESULT = "late_result"
+    CREDENTIAL_REPLACED = "credential_replaced"
+    ACCESS_GRANTED = "access_granted"
+    POLICY_CONFIRMED = "policy_confirmed"
+    BUDGET_EXTENDED = "budget_extended"
+    RESUMED_AFTER_REVIEW = "resumed_after_review"
+    CANCEL_REQUESTED = "cancel_requested"
+    PAUSED = "paused"
+    UNPAUSED = "unpaused"
+
+
+def _same(move: Move, states: frozenset[State] = OPEN) -> dict[tuple[State, Move], State]:
+    return {(state, move): state for state in states}
+
+
+TRANSITIONS: dict[tuple[State, Move], State] = {
+    (State.RECEIVED, Move.STARTED): State.PLANNING,
+    (State.PLANNING, Move.PROPOSAL_ACCEPTED): State.EXECUTING,
+    (State.PLANNING, Move.VALIDATION_DUE): State.VALIDATING,
+    (State.EXECUTING, Move.VALIDATION_DUE): State.VALIDATING,
+    (State.BLOCKED, Move.VALIDATION_DUE): State.VALIDATING,
+    (State.VALIDATING, Move.CONTRACT_MET): State.COMPLETED,
+    (State.VALIDATING, Move.CONTRACT_NOT_MET): State.NEEDS_REVISION,
+    (State.NEEDS_REVISION, Move.REVISION_BEGUN): State.EXECUTING,
+    (State.PLANNING, Move.APPROVAL_REQUIRED): State.AWAITING_APPROVAL,
+    (State.EXECUTING, Move.APPROVAL_REQUIRED): State.AWAITING_APPROVAL,
+    (State.AWAITING_APPROVAL, Move.APPROVAL_GRANTED): State.EXECUTING,
+    (State.AWAITING_APPROVAL, Move.APPROVAL_REJECTED): State.PLANNING,
+    (State.AWAITING_APPROVAL, Move.APPROVAL_LAPSED): State.BLOCKED,
+    (State.BLOCKED, Move.RECONCILE_REQUESTED): State.VALIDATING,
+    (State.BLOCKED, Move.EVIDENCE_SUPPLIED): State.VALIDATING,
+    (State.BLOCKED, Move.EFFECT_CONFIRMED): State.VALIDATING,
+    (State.BLOCKED, Move.EFFECT_REFUTED): State.VALIDATING,
+    (State.BLOCKED, Move.LATE_RESULT): State.VALIDATING,
+    (State.BLOCKED, Move.CREDENTIAL_REPLACED): State.PLANNING,
+    (State.BLOCKED, Move.ACCESS_GRANTED): State.PLANNING,
+    (State.BLOCKED, Move.POLICY_CONFIRMED): State.PLANNING,
+    (State.BLOCKED, Move.BUDGET_EXTENDED): State.PLANNING,
+    (State.BLOCKED, Move.RESUMED_AFTER_REVIEW): State.PLANNING,
+    (State.BLOCKED, Move.UNPAUSED): State.PLANNING,
+    # A cancellation asks; what becomes of the run is the decision's business, once the authority has answered.
+    **_same(Move.CANCEL_REQUESTED),
+    **_same(Move.LATE_RESULT, OPEN - {State.BLOCKED}),
+    **{(state, Move.PAUSED): State.BLOCKED for state in OPEN},
+    **{(state, Move.STOPPED_SHORT): State.BLOCKED for state in OPEN},
+    **{(state, Move.DECLINED): State.FAILED for state in OPEN},
+    **{(state, Move.WITHDRAWN): State.CANCELLED for state in OPEN},
+}
+
+
+class TransitionRefused(DomainError):
+    """This move does not exist from this state; nothing was changed."""
+
+
+def transition(state: State, move: Move) -> State:
+    """The state that `move` leads to from `state`. Raises TransitionRefused for a pair that is not in the table."""
+    try:
+        return TRANSITIONS[state, move]
+    except KeyError:
+        raise TransitionRefused(f"{move.value} is not possible while a run is {state.value}.", field="event") from None

@@ -1,0 +1,211 @@
+"""A worker's whole job, as one story.
+
+1. Claim the run: one conditional update that raises its token. Nobody gets it twice.
+2. Close what a dead worker left open.
+3. At each step boundary: read the inbox, look at where the run stands, decide by the fifteen rules.
+4. Act: commit the intent, make the call, and come back to 3 with its answer, which travels in the next commit.
+5. Stop: outcome, question and package in one commit; or the slice is over: settle, give the run back, wake it again.
+
+Losing the lease at any commit ends the story at once; an answer already in hand is appended as late evidence.
+"""
+
+import logging
+import random
+from dataclasses import replace
+from datetime import datetime, timedelta
+from time import monotonic
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection
+
+from runs.domain.decision import Kind, decide
+from runs.domain.effects import EffectState
+from runs.domain.progress import attempt_fingerprint
+from runs.domain.proposals import Claim
+from runs.domain.states import FINAL, Move, State, StopReason
+from runs.engine import calls, commit
+from runs.engine.commit import LeaseLost
+from runs.engine.events import read_inbox
+from runs.engine.held import Held, pace
+from runs.engine.outlook import Outlook, look
+from runs.engine.stops import next_due, stop
+from runs.models import Run
+from runs.tools.tool import ToolKind
+from runs.workflows import registry
+
+log = logging.getLogger(__name__)
+
+
+def advance(run_id: UUID) -> bool:
+    """Carry a run on until it stops or the slice ends. Returns whether it should be woken again at once."""
+    lease = commit.claim(run_id, settings.ENGINE_LEASE)
+    if not lease:
+        return False
+    made_as = Run.objects.only("workflow", "workflow_version").get(pk=run_id)
+    held = Held(lease, registry.find(made_as.workflow, made_as.workflow_version))
+    try:
+        return _drive(held)
+    except LeaseLost:
+        log.info("Run %s is in other hands; nothing was changed", run_id)
+        calls.keep_late(held)
+        return False
+
+
+def _drive(held: Held) -> bool:
+    slice_ends = monotonic() + settings.ENGINE_SLICE
+    calls.settle_interrupted(held)
+    read_inbox(held)
+    if not _has_something_to_do(held):
+        held.give_back(next_due(held))
+        return held.more_inbox
+    held.resume()
+    while not _stopped(held):
+        outlook = look(held)
+        verdict = decide(outlook.situation)
+        match verdict.kind:
+            case Kind.STOP:
+                assert verdict.reason
+                stop(held, verdict.reason, outlook.found)
+            case Kind.RETRY:
+                held.give_back(_retry_at(held))
+                return False
+            case Kind.ASK_APPROVAL:
+                _ask_approval(held, outlook)
+            case Kind.VALIDATE:
+                _refute(held, outlook)
+            case Kind.ACT | Kind.LOOK_UP:
+                if held.pending.settled_steps and monotonic() >= slice_ends:
+                    held.give_back(held.now())
+                    return True
+                _begin(held, outlook)
+                assert outlook.call
+                calls.make(held, outlook.call)
+        if held.more_inbox and not held.run.outcome:
+            read_inbox(held)
+    _nudge(held)
+    return held.more_inbox and held.state not in FINAL
+
+
+def _has_something_to_do(held: Held) -> bool:
+    """A stopped run goes on for an event or a timer; anything else that woke it was a false alarm."""
+    run, effect = held.run, held.open_effect
+    if held.woken or not run.outcome:
+        return True
+    if held.state is State.AWAITING_APPROVAL:
+        return _approval_lapsed(held)
+    return effect is not None and (due := next_due(held)) is not None and due <= held.now()
+
+
+def _approval_lapsed(held: Held) -> bool:
+    expires_at = held.effects[-1].approval_expires_at
+    return expires_at is not None and held.now() >= expires_at
+
+
+def _stopped(held: Held) -> bool:
+    """Whether the run has come to a stop; the ones that no rule decides are made here."""
+    if held.run.outcome:
+        return True
+    if held.workflow is None:
+        stop(held, StopReason.WORKFLOW_MISSING, _missing(held.run))
+    elif held.run.dispatches > settings.ENGINE_MAX_DISPATCHES:
+        taken = held.run.dispatches - 1
+        stop(held, StopReason.CANNOT_DISPATCH, f"It was taken up {taken} times and no worker brought it any further.")
+    elif held.paused:
+        stop(held, StopReason.PAUSED, held.paused)
+    elif held.state is State.AWAITING_APPROVAL and not held.run.cancel_requested:
+        stop(held, StopReason.APPROVAL_EXPIRED, "Nobody decided in time.")
+    return bool(held.run.outcome)
+
+
+def _missing(run: Run) -> str:
+    if registry.find(run.workflow):
+        return f"Version {run.workflow_version} of {run.workflow} is not installed any more."
+    return f"The workflow {run.workflow} is not installed any more."
+
+
+def _begin(held: Held, outlook: Outlook) -> None:
+    """Take the transitions that lead to the state in which this call is made."""
+    assert outlook.call
+    if held.state is State.RECEIVED:
+        held.move(Move.STARTED)
+    kind = outlook.call.tool.kind
+    if kind is ToolKind.LOOK_UP:
+        if held.state is not State.VALIDATING:
+            held.move(Move.VALIDATION_DUE)
+        return
+    if held.state is State.BLOCKED:
+        held.move(Move.VALIDATION_DUE)
+    if held.state is State.VALIDATING:
+        held.move(Move.CONTRACT_NOT_MET)
+        held.move(Move.REVISION_BEGUN)
+    if kind is ToolKind.WRITE:
+        assert outlook.call.effect
+        held.put(outlook.call.effect)
+        if held.state is State.PLANNING:
+            held.move(Move.PROPOSAL_ACCEPTED, digest=outlook.call.effect.plan.digest)
+
+
+def _ask_approval(held: Held, outlook: Outlook) -> None:
+    """Put the planned write before a person. A plan that differs from the one shown before says what changed."""
+    effect = outlook.effect
+    assert effect and held.workflow
+    before = next((known for known in held.effects if known.key == effect.key), None)
+    if before and before.plan.digest != effect.plan.digest:
+        held.record("plan_replaced", digest=effect.plan.digest, changed=_changes(before.plan, effect.plan))
+    expires_at = held.now() + held.workflow.approval_within
+    held.put(
+        replace(
+            effect,
+            state=EffectState.PLANNED if effect.state is EffectState.APPROVED else effect.state,
+            approved_digest="",
+            approved_by=None,
+            approved_at=None,
+            approval_expires_at=expires_at,
+        )
+    )
+    held.record("approval_asked", digest=effect.plan.digest, rule=effect.plan.needs_approval)
+    if held.state is State.RECEIVED:
+        held.move(Move.STARTED)
+    if held.state is State.VALIDATING:
+        held.move(Move.CONTRACT_NOT_MET)
+        held.move(Move.REVISION_BEGUN)
+    stop(held, StopReason.APPROVAL_REQUIRED, effect.plan.needs_approval)
+
+
+def _changes(old: object, new: object) -> str:
+    names = {"params": "parameters", "target_version": "what was read", "difference": "", "target": "target"}
+    changed = [
+        f"{label}: {getattr(old, name)} became {getattr(new, name)}"
+        for name, label in names.items()
+        if label and getattr(old, name) != getattr(new, name)
+    ]
+    return "; ".join(changed) or "its details changed"
+
+
+def _refute(held: Held, outlook: Outlook) -> None:
+    """The policy claims completion and the contract does not bear it out: recorded, charged, and on with the rest."""
+    assert isinstance(outlook.proposal, Claim)
+    held.move(Move.VALIDATION_DUE)
+    held.move(Move.CONTRACT_NOT_MET)
+    held.move(Move.REVISION_BEGUN)
+    held.record("claimed_completion", says=outlook.proposal.says)
+    held.ledger = held.ledger.reserve(outlook.charge)
+    held.spend(outlook.charge)
+    values = {name: judgement.value for name, judgement in held.judgements().items()}
+    attempt = attempt_fingerprint(held.run.policy, "claim", {"says": outlook.proposal.says}, values)
+    held.progress = replace(held.progress.observed(attempt), claims=held.progress.claims + 1)
+
+
+def _retry_at(held: Held) -> datetime:
+    """Exponential backoff with full jitter; what the service asked for is honoured and not shortened."""
+    assert held.workflow and held.failure
+    longest = held.workflow.retry_after * 2 ** max(0, held.progress.errors_in_a_row - 1)
+    wait = pace(longest) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+    return held.now() + max(wait, timedelta(seconds=min(held.failure.retry_after or 0, 3600)))
+
+
+def _nudge(held: Held) -> None:
+    """Tell open screens to look again. Outside the commit, whose speed it would halve; a lost nudge costs seconds."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify('runs', %s)", [str(held.lease.run)])

@@ -1,0 +1,245 @@
+"""The one statement between two external calls, and the only code that changes a run's state (spec section 8).
+
+In one round trip it fences the run by its token, settles the last result, appends its events, and records the next
+intent with its reservation. Everything hangs on the `run` part: if the token is not ours any more, that part returns no
+row, and then nothing else happens either.
+
+Two rules keep it correct under read committed, where a blocked UPDATE re-reads the row it waited for and nothing else:
+whatever must be seen at that moment (the token, and `inbox_seq` for events that arrived meanwhile) is a column of the run.
+"""
+
+import json
+import secrets
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from time import monotonic
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from runs.models import Run
+
+
+class LeaseLost(Exception):
+    """Somebody else has the run now. Whoever sees this stops at once and changes nothing."""
+
+
+CLAIM = """
+UPDATE runs_run
+   SET token = token + 1, owner = %(owner)s, dispatches = dispatches + 1,
+       due_at = clock_timestamp() + make_interval(secs => %(seconds)s)
+ WHERE id = %(run)s AND due_at <= clock_timestamp()
+RETURNING token, clock_timestamp()
+"""
+
+COMMIT = """
+WITH run AS (
+    UPDATE runs_run
+       SET state = %(state)s, outcome = %(outcome)s, stop_reason = %(stop_reason)s, acceptance = %(acceptance)s,
+           recovery = %(recovery)s, error_class = %(error_class)s, error_count = %(error_count)s,
+           question = %(question)s, effects_at_risk = %(effects_at_risk)s, cancel_requested = %(cancel_requested)s,
+           stopped_at = %(stopped_at)s, steps = %(steps)s, stretch = %(stretch)s, budget = %(budget)s,
+           progress = %(progress)s, role = %(role)s, answer_by = %(answer_by)s, dispatches = 0,
+           owner = CASE WHEN %(hold_for)s::float8 IS NULL THEN '' ELSE owner END,
+           holder_id = CASE WHEN %(ended)s THEN NULL ELSE holder_id END,
+           due_at = CASE WHEN %(hold_for)s::float8 IS NOT NULL
+                              THEN clock_timestamp() + make_interval(secs => %(hold_for)s::float8)
+                         WHEN %(ended)s THEN NULL
+                         WHEN inbox_seq > %(inbox_seen)s THEN clock_timestamp()
+                         ELSE %(due_at)s::timestamptz END
+     WHERE id = %(run)s AND token = %(token)s AND owner = %(owner)s
+ RETURNING id, inbox_seq
+), settled_step AS (
+    UPDATE runs_step
+       SET status = s.status, summary = s.summary, code = s.code, error_class = s.error_class,
+           fingerprint = s.fingerprint, settled_at = s.settled_at
+      FROM run, jsonb_to_recordset(%(settled_steps)s) AS s(seq int, status text, summary text, code text,
+           error_class text, fingerprint text, settled_at timestamptz)
+     WHERE runs_step.run_id = run.id AND runs_step.seq = s.seq
+ RETURNING runs_step.id, runs_step.seq
+), answer AS (
+    UPDATE runs_steppayload
+       SET response = a.response
+      FROM settled_step, jsonb_to_recordset(%(settled_steps)s) AS a(seq int, response jsonb)
+     WHERE runs_steppayload.step_id = settled_step.id AND a.seq = settled_step.seq
+), intent AS (
+    INSERT INTO runs_step (run_id, seq, stretch, kind, operation, operation_key, expects, charge, token, status,
+                           summary, code, error_class, fingerprint, started_at, deadline_at)
+    SELECT run.id, i.seq, i.stretch, i.kind, i.operation, i.operation_key, i.expects, i.charge, %(token)s, i.status,
+           i.summary, '', '', i.fingerprint, i.started_at, i.deadline_at
+      FROM run, jsonb_to_recordset(%(intents)s) AS i(seq int, stretch int, kind text, operation text,
+           operation_key text, expects text, charge jsonb, status text, summary text, fingerprint text,
+           started_at timestamptz, deadline_at timestamptz)
+ RETURNING id, seq
+), request AS (
+    INSERT INTO runs_steppayload (step_id, request)
+    SELECT intent.id, r.request
+      FROM intent JOIN jsonb_to_recordset(%(intents)s) AS r(seq int, request jsonb) ON r.seq = intent.seq
+), fact AS (
+    INSERT INTO runs_fact (run_id, name, data, source, reference, read_at, stretch)
+    SELECT run.id, f.name, f.data, f.source, f.reference, f.read_at, f.stretch
+      FROM run, jsonb_to_recordset(%(facts)s) AS f(name text, data jsonb, source text, reference text,
+           read_at timestamptz, stretch int)
+    ON CONFLICT (run_id, name) DO UPDATE
+       SET data = excluded.data, source = excluded.source, reference = excluded.reference,
+           read_at = excluded.read_at, stretch = excluded.stretch
+), effect AS (
+    INSERT INTO runs_effect (run_id, operation_key, operation, sent_params, state, plan, plan_digest, planned_at,
+                             approved_digest, approved_by_id, approved_at, approval_expires_at, sent_at, times_sent,
+                             look_ups, last_answer, answered_at, next_look_at, receipt, reason)
+    SELECT run.id, e.*
+      FROM run, jsonb_to_recordset(%(effects)s) AS e(operation_key text, operation text, sent_params text, state text,
+           plan jsonb, plan_digest text, planned_at timestamptz, approved_digest text, approved_by_id int,
+           approved_at timestamptz, approval_expires_at timestamptz, sent_at timestamptz, times_sent int, look_ups int,
+           last_answer text, answered_at timestamptz, next_look_at timestamptz, receipt jsonb, reason text)
+    ON CONFLICT (operation_key) DO UPDATE
+       SET sent_params = excluded.sent_params, state = excluded.state, plan = excluded.plan,
+           plan_digest = excluded.plan_digest, planned_at = excluded.planned_at,
+           approved_digest = excluded.approved_digest, approved_by_id = excluded.approved_by_id,
+           approved_at = excluded.approved_at, approval_expires_at = excluded.approval_expires_at,
+           sent_at = excluded.sent_at, times_sent = excluded.times_sent, look_ups = excluded.look_ups,
+           last_answer = excluded.last_answer, answered_at = excluded.answered_at,
+           next_look_at = excluded.next_look_at, receipt = excluded.receipt, reason = excluded.reason
+     WHERE runs_effect.run_id = excluded.run_id
+), numbered_event AS (
+    -- Materialised: the record and its text must carry the same number.
+    SELECT nextval(pg_get_serial_sequence('runs_event', 'id')) AS id, run.id AS run_id, v.*
+      FROM run, jsonb_to_recordset(%(events)s) AS v(kind text, actor_id int, digest text, text text)
+), event AS (
+    INSERT INTO runs_event (id, run_id, kind, actor_id, digest)
+    SELECT id, run_id, kind, actor_id, digest FROM numbered_event
+), event_text AS (
+    INSERT INTO runs_eventtext (event_id, text) SELECT id, text FROM numbered_event
+), handoff AS (
+    INSERT INTO runs_handoff (run_id, version, package, made_at)
+    SELECT run.id, h.version, h.package, h.made_at
+      FROM run, jsonb_to_recordset(%(handoffs)s) AS h(version int, package jsonb, made_at timestamptz)
+), read_inbox AS (
+    UPDATE runs_inboxevent
+       SET result = n.result, result_reason = n.result_reason, settled_at = clock_timestamp()
+      FROM run, jsonb_to_recordset(%(inbox)s) AS n(id bigint, result text, result_reason text)
+     WHERE runs_inboxevent.run_id = run.id AND runs_inboxevent.id = n.id
+)
+SELECT inbox_seq FROM run
+"""
+
+LATE = """
+WITH run AS (
+    UPDATE runs_run
+       SET inbox_seq = inbox_seq + 1,
+           due_at = CASE WHEN state IN ('completed', 'failed', 'cancelled') THEN NULL
+                         WHEN owner = '' THEN clock_timestamp() ELSE due_at END
+     WHERE id = %(run)s
+ RETURNING id
+)
+INSERT INTO runs_inboxevent (run_id, name, payload, received_at, answers, dedupe_key, result, result_reason)
+SELECT id, 'late_result', %(payload)s, clock_timestamp(), '', %(dedupe_key)s, '', '' FROM run
+ON CONFLICT DO NOTHING
+"""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to change one run. `now` is the database's clock, carried on by a monotonic one."""
+
+    run: UUID
+    token: int
+    owner: str
+    taken_at: datetime
+    taken_at_monotonic: float
+
+    def now(self) -> datetime:
+        return self.taken_at + timedelta(seconds=monotonic() - self.taken_at_monotonic)
+
+
+@dataclass
+class Pending:
+    """What has happened in memory since the last commit and goes into the next one."""
+
+    settled_steps: list[dict[str, Any]] = field(default_factory=list)
+    intents: list[dict[str, Any]] = field(default_factory=list)
+    facts: list[dict[str, Any]] = field(default_factory=list)
+    effects: dict[str, dict[str, Any]] = field(default_factory=dict)  # by operation key; the latest counts
+    events: list[dict[str, Any]] = field(default_factory=list)
+    handoffs: list[dict[str, Any]] = field(default_factory=list)
+    inbox: list[dict[str, Any]] = field(default_factory=list)
+
+
+def claim(run: UUID, seconds: float) -> Lease | None:
+    """Take the run if it is due. None: somebody has it, it is not due, or it does not exist."""
+    owner = secrets.token_hex(8)
+    with connection.cursor() as cursor:
+        asked = monotonic()
+        cursor.execute(CLAIM, {"run": run, "owner": owner, "seconds": seconds})
+        row = cursor.fetchone()
+    return Lease(run, row[0], owner, row[1], asked) if row else None
+
+
+def commit(
+    lease: Lease,
+    run: Run,
+    pending: Pending,
+    *,
+    inbox_seen: int,
+    hold_for: float | None = None,
+    due_at: datetime | None = None,
+) -> int:
+    """Write `run` as it now stands, with everything pending. Returns `inbox_seq`: above `inbox_seen`, look into the inbox.
+
+    `hold_for`: keep the lease that many seconds. None gives the run back, to be looked at again at `due_at` (None: when
+    an event arrives), or at once if an event arrived meanwhile. Raises LeaseLost where the token is not ours any more.
+    """
+    parameters = {
+        "run": lease.run,
+        "token": lease.token,
+        "owner": lease.owner,
+        "hold_for": hold_for,
+        "due_at": due_at,
+        "inbox_seen": inbox_seen,
+        "ended": run.is_final,
+        "state": run.state,
+        "outcome": run.outcome,
+        "stop_reason": run.stop_reason,
+        "acceptance": run.acceptance,
+        "recovery": run.recovery,
+        "error_class": run.error_class,
+        "error_count": run.error_count,
+        "question": run.question,
+        "effects_at_risk": run.effects_at_risk,
+        "cancel_requested": run.cancel_requested,
+        "stopped_at": run.stopped_at,
+        "steps": run.steps,
+        "stretch": run.stretch,
+        "budget": _json(run.budget),
+        "progress": _json(run.progress),
+        "role": run.role,
+        "answer_by": run.answer_by,
+        "settled_steps": _json(pending.settled_steps),
+        "intents": _json(pending.intents),
+        "facts": _json(pending.facts),
+        "effects": _json(list(pending.effects.values())),
+        "events": _json(pending.events),
+        "handoffs": _json(pending.handoffs),
+        "inbox": _json(pending.inbox),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(COMMIT, parameters)
+        row = cursor.fetchone()
+    if not row:
+        raise LeaseLost
+    return int(row[0])
+
+
+def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:
+    """Append a result that came in after the lease was lost. Not fenced: it is evidence, and changes no state by itself."""
+    with connection.cursor() as cursor:
+        cursor.execute(LATE, {"run": run, "payload": _json(payload), "dedupe_key": f"late:{step}"})
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=_text)
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

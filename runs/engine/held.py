@@ -1,0 +1,177 @@
+"""A run in a worker's hands: what was loaded, what has changed since, and how it is written back."""
+
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+
+from runs.domain.budget import Charge, Ledger
+from runs.domain.contract import ACCEPTANCE_OF, Fact, Judgement, Value, combine
+from runs.domain.effects import Effect
+from runs.domain.errors import ErrorClass, Failure
+from runs.domain.progress import Progress
+from runs.domain.redaction import redact
+from runs.domain.states import Move, State, transition
+from runs.engine import commit
+from runs.engine.commit import Lease, Pending
+from runs.engine.services import secrets
+from runs.models import InboxEvent, Run
+from runs.models.event import canonical, digest
+from runs.models.run import ledger_as_json
+from runs.workflows.definition import Context, Workflow
+
+
+def pace(wait: timedelta) -> timedelta:
+    return wait * settings.ENGINE_PACE
+
+
+class Held:
+    def __init__(self, lease: Lease, workflow: Workflow | None) -> None:
+        self.lease = lease
+        self.workflow = workflow
+        self.run = Run.objects.get(pk=lease.run)
+        self.facts: dict[str, Fact] = {row.name: row.value() for row in self.run.facts.all()}
+        self.effects: list[Effect] = [row.value() for row in self.run.effects.all()]
+        self.ledger: Ledger = self.run.ledger
+        self.progress = _progress(self.run.progress)
+        self.inbox_seen = self.run.inbox_seq
+        self.pending = Pending()
+        # Of this stay in a worker's hands only; a crash forgets them and the run is looked at afresh.
+        self.failure: Failure | None = None
+        self.failed_kind = ""
+        self.asked = False  # somebody, or a cut-off follow-up, wants the authority asked now
+        self.rejected = ""  # why the approval was refused
+        self.paused = ""
+        self.in_hand: dict[str, Any] | None = None  # the last answer, until it is committed
+        self.more_inbox = True
+        self.woken = False  # an event or a timer gave it something to do
+
+    @property
+    def state(self) -> State:
+        return State(self.run.state)
+
+    def now(self) -> datetime:
+        return self.lease.now()
+
+    def context(self) -> Context:
+        return Context(
+            run_id=str(self.run.pk),
+            input=self.run.input,
+            acts_for=self.run.acts_for,
+            facts=self.facts,
+            effects=tuple(self.effects),
+            stretch=self.run.stretch,
+            now=self.now(),
+            claims=self.progress.claims,
+        )
+
+    def open_inbox(self) -> list[InboxEvent]:
+        return list(self.run.inbox.filter(result="").select_related("actor").order_by("id"))
+
+    # What happened since the last commit
+
+    def move(self, move: Move, actor: int | None = None, **evidence: Any) -> None:
+        """Take one transition of the table, and record it with what it rests on."""
+        before = self.state
+        self.run.state = transition(before, move)
+        self.record("transition", actor, move=move, before=before, after=self.run.state, **evidence)
+
+    def record(self, kind: str, actor: int | None = None, **content: Any) -> None:
+        text = canonical(redact(content, secrets()))
+        self.pending.events.append({"kind": kind, "actor_id": actor, "digest": digest(text), "text": text})
+
+    def learn(self, fact: Fact) -> None:
+        self.facts[fact.name] = fact
+        self.pending.facts.append(
+            {
+                "name": fact.name,
+                "data": redact(fact.data, secrets()),
+                "source": fact.source,
+                "reference": fact.reference[:200],
+                "read_at": fact.at,
+                "stretch": fact.stretch,
+            }
+        )
+
+    def put(self, effect: Effect) -> None:
+        """Take `effect` as the current version of the write with its key."""
+        self.effects = [*(known for known in self.effects if known.key != effect.key), effect]
+        plan = asdict(effect.plan)
+        self.pending.effects[effect.key] = {
+            "operation_key": effect.key,
+            "operation": effect.plan.operation,
+            "sent_params": effect.sent_params,
+            "state": effect.state,
+            "plan": plan,
+            "plan_digest": effect.plan.digest,
+            "planned_at": effect.planned_at,
+            "approved_digest": effect.approved_digest,
+            "approved_by_id": effect.approved_by,
+            "approved_at": effect.approved_at,
+            "approval_expires_at": effect.approval_expires_at,
+            "sent_at": effect.sent_at,
+            "times_sent": effect.times_sent,
+            "look_ups": effect.look_ups,
+            "last_answer": effect.last_answer or "",
+            "answered_at": effect.answered_at,
+            "next_look_at": effect.next_look_at,
+            "receipt": redact(effect.receipt, secrets()),
+            "reason": effect.reason,
+        }
+
+    def spend(self, charge: Charge) -> None:
+        self.ledger = self.ledger.settle(charge)
+
+    def failed(self, kind: str, operation: str, failure: Failure) -> None:
+        self.failure, self.failed_kind = failure, kind
+        self.progress = self.progress.failed(operation, failure.error_class)
+
+    def judgements(self) -> dict[str, Judgement]:
+        return self.workflow.judge(self.context()) if self.workflow else {}
+
+    def contract(self) -> Value:
+        judged = self.judgements()
+        return combine({name: judgement.value for name, judgement in judged.items()}) if judged else Value.UNKNOWN
+
+    @property
+    def open_effect(self) -> Effect | None:
+        return next((effect for effect in self.effects if effect.unresolved), None)
+
+    def resume(self) -> None:
+        """Leave the stop: the run is working again."""
+        run = self.run
+        run.outcome = run.stop_reason = run.question = ""
+        run.stopped_at = run.answer_by = None
+
+    # Writing it back
+
+    def keep(self, seconds: float) -> None:
+        """Commit and keep the run for `seconds`."""
+        self._commit(hold_for=seconds)
+
+    def give_back(self, due_at: datetime | None) -> None:
+        """Commit and let go of the run; it is looked at again at `due_at`, or when an event arrives."""
+        self._commit(due_at=due_at)
+
+    def _commit(self, *, hold_for: float | None = None, due_at: datetime | None = None) -> None:
+        run = self.run
+        run.budget = ledger_as_json(self.ledger)
+        run.progress = {name: value for name, value in asdict(self.progress).items() if value}
+        run.error_class = self.progress.error_class or ""
+        run.error_count = self.progress.errors_in_a_row
+        run.effects_at_risk = sum(effect.unresolved for effect in self.effects)
+        run.acceptance = ACCEPTANCE_OF[self.contract()]
+        arrived = commit.commit(
+            self.lease, run, self.pending, inbox_seen=self.inbox_seen, hold_for=hold_for, due_at=due_at
+        )
+        self.pending, self.in_hand = Pending(), None
+        self.more_inbox = arrived > self.inbox_seen
+        self.inbox_seen = arrived
+
+
+def _progress(stored: dict[str, Any]) -> Progress:
+    known = dict(stored)
+    if known.get("error_class"):
+        known["error_class"] = ErrorClass(known["error_class"])
+    return replace(Progress(), **known)

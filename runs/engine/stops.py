@@ -1,0 +1,94 @@
+"""How a run stops: the outcome, the question, who answers until when, and the package, all in the stop's own commit."""
+
+from datetime import datetime
+from typing import Any
+
+from runs import case
+from runs.domain.budget import Dimension
+from runs.domain.states import Move, Outcome, Recovery, State, StopReason
+from runs.engine.held import Held, pace
+from runs.models import Step
+
+WITHOUT_HANDOFF = {Outcome.COMPLETED, Outcome.CANCELLED}
+
+
+def stop(held: Held, reason: StopReason, found: str = "") -> None:
+    """Stop for `reason` and give the run back. `found` says in a sentence what the rules rest on."""
+    run, workflow, now = held.run, held.workflow, held.now()
+    _move(held, reason)
+    outcome = reason.outcome
+    run.outcome, run.stop_reason = outcome, reason
+    run.recovery = _recovery(held, reason)
+    run.stopped_at = now
+    run.stretch += 1
+    run.role = workflow.role if workflow else "administrators"
+    run.question = ""
+    run.answer_by = None
+    if outcome in {Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED, Outcome.WAITING}:
+        run.question = workflow.question(held.context(), reason, found) if workflow else found
+    if outcome in {Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED}:
+        run.answer_by = now + workflow.answer_within if workflow else now
+        if reason is StopReason.APPROVAL_REQUIRED and held.effects:
+            run.answer_by = held.effects[-1].approval_expires_at
+    held.record("stopped", outcome=outcome, reason=reason, says=found or reason.replace("_", " "))
+    due_at = next_due(held)
+    if outcome not in WITHOUT_HANDOFF:
+        _hand_off(held, now)
+    held.give_back(due_at)
+
+
+def next_due(held: Held) -> datetime | None:
+    """When a stopped run must be looked at again without anybody asking."""
+    run, effect = held.run, held.open_effect
+    if held.state is State.AWAITING_APPROVAL:
+        return held.effects[-1].approval_expires_at
+    if not effect:
+        return None
+    if run.outcome == Outcome.WAITING:
+        return effect.next_look_at or held.now()
+    if run.outcome == Outcome.LIMIT_REACHED and held.ledger.left(Dimension.FOLLOW_UP_CHECKS):
+        assert held.workflow
+        return effect.next_look_at or held.now() + pace(held.workflow.follow_up_after)
+    return None
+
+
+def _move(held: Held, reason: StopReason) -> None:
+    match reason.outcome:
+        case Outcome.COMPLETED:
+            if held.state is not State.VALIDATING:
+                held.move(Move.VALIDATION_DUE)
+            evidence = {name: j.evidence.says for name, j in held.judgements().items()}
+            held.move(Move.CONTRACT_MET, evidence=evidence)
+        case Outcome.DECLINED:
+            held.move(Move.DECLINED, reason=reason)
+        case Outcome.CANCELLED:
+            held.move(Move.WITHDRAWN, reason=reason)
+        case _ if reason is StopReason.APPROVAL_REQUIRED:
+            held.move(Move.APPROVAL_REQUIRED, digest=held.effects[-1].plan.digest)
+        case _ if reason is StopReason.APPROVAL_EXPIRED and held.state is State.AWAITING_APPROVAL:
+            held.move(Move.APPROVAL_LAPSED)
+        case _ if reason is StopReason.PAUSED:
+            held.move(Move.PAUSED, reason=held.paused)
+        case _:
+            held.move(Move.STOPPED_SHORT, reason=reason)
+
+
+def _recovery(held: Held, reason: StopReason) -> Recovery:
+    if held.open_effect:
+        return Recovery.RECONCILE
+    return Recovery.MANUAL if reason is StopReason.CANCELLED_TOO_LATE else Recovery.NONE
+
+
+def _hand_off(held: Held, now: datetime) -> None:
+    run = held.run
+    run.effects_at_risk = sum(effect.unresolved for effect in held.effects)
+    stored = run.step_rows.order_by("-seq")[: case.STEPS_SHOWN]
+    unsaved = {step["seq"]: step for step in held.pending.settled_steps}
+    steps = [_with_result(step, unsaved.get(step.seq)) for step in reversed(stored)]
+    package = case.package(run, held.facts, held.effects, held.ledger, steps, now)
+    held.pending.handoffs.append({"version": run.stretch, "package": package, "made_at": now})
+
+
+def _with_result(step: Step, result: dict[str, Any] | None) -> dict[str, Any]:
+    line = case.step_as_json(step)
+    return {**line, **{name: result[name] for name in line if name in result}} if result else line

@@ -1,0 +1,27 @@
+"""The wake-up. A message carries a run's number and nothing else: whether anything may happen is the database's business."""
+
+import logging
+from uuid import UUID
+
+from celery import shared_task
+from kombu.exceptions import OperationalError
+
+from runs.engine.advance import advance
+
+log = logging.getLogger(__name__)
+
+
+@shared_task(name="runs.advance", ignore_result=True)
+def advance_run(run_id: str) -> None:
+    if advance(UUID(run_id)):
+        wake(UUID(run_id))
+
+
+def wake(run_id: UUID) -> bool:
+    """Ask some worker to look at a run. False where the broker cannot be reached: the sweeper sees to it then."""
+    try:
+        advance_run.delay(str(run_id))
+    except OperationalError as problem:
+        log.warning("The broker is out of reach (%s); the sweeper will find run %s", problem, run_id)
+        return False
+    return True

@@ -1,0 +1,377 @@
+"""Everything a person may do to a run: the only door for writes from above (screens, command line, API).
+
+A person never edits a run. They claim the case, and they send events, which a worker carries out; both are recorded, and
+so is what was refused. Lock order: the run's row, then its inbox.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any, NoReturn
+from uuid import UUID
+
+import jsonschema_rs
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db import connection, transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from runs.agents.policies import POLICIES
+from runs.domain.budget import Ledger
+from runs.domain.interventions import CATALOGUE, EventKind, Permission, why_not
+from runs.domain.redaction import redact
+from runs.domain.states import Move, Outcome
+from runs.engine.services import secrets, service
+from runs.engine.tasks import wake
+from runs.models import Event, InboxEvent, Refusal, Run
+from runs.models.run import ledger_as_json
+from runs.tools.tool import Call, ToolFailed
+from runs.workflows import registry
+from runs.workflows.definition import Workflow
+
+CLAIM_LASTS = timedelta(minutes=30)
+START_CHECK = 2.0  # seconds
+MOST_PAYLOAD = 20_000  # characters
+
+
+class Refused(Exception):
+    """What was asked for cannot be done; nothing was changed. `status` speaks HTTP, `field` names what was wrong."""
+
+    def __init__(self, code: str, message: str, field: str = "", status: int = 400) -> None:
+        super().__init__(message)
+        self.code, self.message, self.field, self.status = code, message, field, status
+
+
+@dataclass(frozen=True)
+class PossibleEvent:
+    kind: EventKind
+    why_not: str
+
+
+# Starting
+
+
+def start(
+    workflow: str, input: Mapping[str, Any], by: User, request_key: str = "", policy: str = ""
+) -> tuple[Run, bool]:
+    """Start a run, or find the one that is already open for this subject. Returns it and whether it is new."""
+    _require(by, Permission.START, "start", None)
+    known = _workflow(workflow, by)
+    _check(known.input_schema, input, "input", by, "start", None)
+    if policy and policy not in POLICIES:
+        _refuse(
+            by,
+            "start",
+            None,
+            "unknown_policy",
+            f"There is no policy {policy!r}; there are {_list(POLICIES)}.",
+            "policy",
+        )
+    if len(request_key) > 120:
+        _refuse(by, "start", None, "invalid", "request_key: at most 120 characters.", "request_key")
+    acts_for = known.acts_for(input, by.get_username())
+    _check_subject(known, input, acts_for, by)
+    run = Run(
+        workflow=known.name,
+        workflow_version=known.version,
+        policy=policy or "scripted",
+        subject=known.subject(input),
+        input=dict(input),
+        request_key=request_key,
+        requester=by,
+        acts_for=acts_for,
+        role=known.role,
+        budget=ledger_as_json(Ledger.of(known.budgets)),
+    )
+    return _start_once(run, by)
+
+
+def _start_once(run: Run, by: User) -> tuple[Run, bool]:
+    same = Q(workflow=run.workflow) & (
+        Q(pk__in=Run.objects.unfinished().filter(subject=run.subject).values("pk"))
+        | (Q(request_key=run.request_key) & ~Q(request_key=""))
+    )
+    for _ in range(3):  # the open run may end between our insert and our look
+        with transaction.atomic():
+            Run.objects.bulk_create([run], ignore_conflicts=True)
+            if Run.objects.filter(pk=run.pk).exists():
+                Event.objects.record(run, "started", by, workflow=run.workflow, subject=run.subject, policy=run.policy)
+                _wake_after_commit(run.pk)
+                return run, True
+        if found := Run.objects.filter(same).order_by("-created_at").first():
+            return found, False
+    raise Refused("busy", "Another run for this subject is just ending. Try again.", status=409)
+
+
+def _workflow(name: str, by: User) -> Workflow:
+    known = registry.find(name)
+    if known is None:
+        names = _list(registry.workflows())
+        _refuse(
+            by, "start", None, "unknown_workflow", f"There is no workflow {name!r}; there are {names}.", "workflow", 404
+        )
+    return known
+
+
+def _check_subject(workflow: Workflow, input: Mapping[str, Any], acts_for: str, by: User) -> None:
+    """Refuse a subject that the authority definitely does not know. No answer is no refusal: the run will find out."""
+    name, params, field = workflow.exists(input, acts_for)
+    tool = workflow.tools[name]
+    try:
+        tool.perform(service(tool.service), Call(name, params), START_CHECK)
+    except ToolFailed as failed:
+        if failed.failure.code == "not_found":
+            message = f"{field}: {failed.failure.message}"
+            _refuse(by, "start", None, "unknown_subject", message, field, 404)
+
+
+# The case as a lease
+
+
+def claim(run_id: UUID, by: User) -> Run:
+    """Take a case for half an hour, or prolong one's own claim. Refused, naming the holder, while somebody has it."""
+    run = _get(run_id)
+    _require(by, Permission.OPERATE, "claim", run)
+    if run.is_final:
+        _refuse(by, "claim", run, "ended", "The run has ended; there is nothing left to do.", status=409)
+    with transaction.atomic():
+        mine = Run.objects.filter(pk=run.pk).filter(Q(holder=None) | Q(holder=by) | Q(held_until__lt=Now()))
+        if mine.update(holder=by, held_until=timezone.now() + CLAIM_LASTS):
+            if run.holder_id != by.pk or not run.is_held():
+                Event.objects.record(run, "case_claimed", by)
+            _nudge_after_commit(run.pk)
+            return _get(run_id)
+    _refuse_held(by, "claim", _get(run_id))
+
+
+def release(run_id: UUID, by: User) -> None:
+    """Give a case back. Only the holder can."""
+    run = _get(run_id)
+    _require(by, Permission.OPERATE, "release", run)
+    with transaction.atomic():
+        if Run.objects.filter(pk=run.pk, holder=by).update(holder=None, held_until=None):
+            Event.objects.record(run, "case_released", by)
+            _nudge_after_commit(run.pk)
+            return
+    _refuse(by, "release", run, "not_yours", "You do not hold this case.", status=409)
+
+
+def take_next(by: User, outcome: str = "") -> Run | None:
+    """Claim the most urgent case that nobody has. Two people at once get two different ones."""
+    _require(by, Permission.OPERATE, "take_next", None)
+    waiting = Run.objects.with_people().unclaimed()
+    if outcome:
+        waiting = waiting.filter(outcome=outcome)
+    else:
+        waiting = waiting.exclude(outcome=Outcome.WAITING)  # those go on by themselves
+    with transaction.atomic():
+        run = waiting.most_urgent_first().select_for_update(skip_locked=True, of=("self",)).first()
+        if run is None:
+            return None
+        Run.objects.filter(pk=run.pk).update(holder=by, held_until=timezone.now() + CLAIM_LASTS)
+        Event.objects.record(run, "case_claimed", by)
+        _nudge_after_commit(run.pk)
+    return _get(run.pk)
+
+
+# Events
+
+
+def possible_events(run: Run, by: User) -> list[PossibleEvent]:
+    """Every event of the catalogue with why this person cannot send it now; an empty reason means that they can."""
+    standing = run.standing()
+    return [
+        PossibleEvent(kind, why_not(kind, standing) or _not_by(kind, run, by) or _not_theirs(run, by))
+        for kind in CATALOGUE.values()
+    ]
+
+
+def send(run_id: UUID, event: str, by: User, payload: Mapping[str, Any], answers: str = "") -> InboxEvent:
+    """Hand an event to the run. A decision names by `answers` the digest of the plan that was shown.
+
+    Accepted means recorded: a worker carries it out, and checks once more that it is still possible.
+    """
+    run = _get(run_id)
+    try:
+        kind = CATALOGUE[Move(event)]
+    except (KeyError, ValueError):
+        names = _list(CATALOGUE)
+        _refuse(by, event, run, "unknown_event", f"There is no event {event!r}; there are {names}.", "event", 404)
+    _require(by, kind.permission, event, run)
+    _check(kind.payload, payload, "payload", by, event, run)
+    if kind.move is Move.BUDGET_EXTENDED and payload["dimension"] not in run.budget:
+        names = _list(run.budget)
+        _refuse(by, event, run, "invalid", f"dimension: must be one of {names}.", "dimension")
+    with transaction.atomic():
+        # The row is locked first: what is checked here stays true until the event is in the inbox.
+        run = Run.objects.select_for_update(of=("self",)).select_related("holder").get(pk=run_id)
+        problem = _problem(kind, run, by, answers)
+        if problem is None:
+            return _deliver(run, kind, by, payload, answers)
+    _refuse(by, event, run, problem.code, problem.message, problem.field, problem.status)
+
+
+def _problem(kind: EventKind, run: Run, by: User, answers: str) -> Refused | None:
+    if refusal := _not_by(kind, run, by):
+        return Refused("four_eyes", refusal, status=403)
+    if kind.answers_plan and (stale := _stale(run, answers)):
+        return stale
+    if refusal := why_not(kind, run.standing()):
+        return Refused("not_possible", refusal, "event", 409)
+    if refusal := _not_theirs(run, by) if not kind.answers_plan else "":
+        return Refused("held", refusal, status=409)
+    waiting = run.inbox.filter(name=kind.move, result="").select_related("actor").first()
+    if waiting:
+        who = waiting.actor.get_username() if waiting.actor else "a service"
+        return Refused("already_sent", f"{who} already sent this; it is being carried out.", status=409)
+    return None
+
+
+def _stale(run: Run, answers: str) -> Refused | None:
+    """Whether the decision is about a plan that is not the one waiting, or that somebody has decided already."""
+    decided = run.inbox.filter(answers=answers).exclude(answers="").exclude(result="refused").select_related("actor")
+    if first := decided.first():
+        what = "approved" if first.name == Move.APPROVAL_GRANTED else "rejected"
+        who = first.actor.get_username() if first.actor else "somebody"
+        return Refused("decided", f"{who} {what} this plan at {first.received_at:%H:%M:%S} UTC.", status=409)
+    effect = run.effects.order_by("-planned_at", "-pk").first()
+    if not effect or answers != effect.plan_digest:
+        now = f"the plan waiting now has digest {effect.plan_digest[:12]}" if effect else "no plan is waiting"
+        changed = _what_changed(run)
+        message = f"This decision is about another plan; {now}.{' ' + changed if changed else ''}"
+        return Refused("stale", message, "answers", 409)
+    return None
+
+
+def _what_changed(run: Run) -> str:
+    replaced = run.events.filter(kind="plan_replaced").select_related("text_row").order_by("-id").first()
+    return f"Changed: {replaced.text_row.content().get('changed')}." if replaced else ""
+
+
+def _deliver(run: Run, kind: EventKind, by: User, payload: Mapping[str, Any], answers: str) -> InboxEvent:
+    stored = redact(payload, secrets())
+    # A decision that the worker had to refuse does not stand in the way of the next one about the same plan.
+    run.inbox.filter(answers=answers, result="refused").exclude(answers="").update(answers="")
+    event = InboxEvent.objects.create(
+        run=run,
+        name=kind.move,
+        payload=stored,
+        actor=by,
+        received_at=timezone.now(),
+        answers=answers if kind.answers_plan else "",
+    )
+    # The cure for a lost race is the counter: a holder that commits after us sees it and looks into the inbox.
+    takes_it_away = kind.move in {Move.CANCEL_REQUESTED, Move.PAUSED}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """UPDATE runs_run
+                  SET inbox_seq = inbox_seq + 1,
+                      token = token + CASE WHEN %(take)s THEN 1 ELSE 0 END,
+                      owner = CASE WHEN %(take)s THEN '' ELSE owner END,
+                      due_at = CASE WHEN owner = '' OR %(take)s THEN clock_timestamp() ELSE due_at END
+                WHERE id = %(run)s""",
+            {"run": run.pk, "take": takes_it_away},
+        )
+    Event.objects.record(run, "event_received", by, name=kind.move, payload=stored, answers=answers)
+    _wake_after_commit(run.pk)
+    return event
+
+
+# Refusing
+
+
+def _get(run_id: UUID) -> Run:
+    try:
+        return Run.objects.select_related("holder", "requester").get(pk=run_id)
+    except (Run.DoesNotExist, ValidationError, ValueError):
+        raise Refused("unknown_run", f"There is no run {run_id}.", "run", 404) from None
+
+
+def _require(by: User, permission: Permission, attempted: str, run: Run | None) -> None:
+    if not by.is_active or not by.has_perm(f"runs.{permission}"):
+        message = f"{by.get_username()} may not do this: it needs the permission {permission.replace('_', ' ')!r}."
+        _refuse(by, attempted, run, "forbidden", message, status=403)
+
+
+def _not_by(kind: EventKind, run: Run, by: User) -> str:
+    if not by.has_perm(f"runs.{kind.permission}"):
+        return f"Needs the permission {kind.permission.replace('_', ' ')!r}."
+    if kind.not_by_requester and by.get_username() in {run.requester.get_username(), run.acts_for}:
+        return "You asked for this run yourself; somebody else has to decide."
+    return ""
+
+
+def _not_theirs(run: Run, by: User) -> str:
+    if run.is_held() and run.holder_id != by.pk and run.holder and run.held_until:
+        return f"{run.holder.get_username()} holds this case until {run.held_until:%H:%M} UTC."
+    return ""
+
+
+def _refuse_held(by: User, attempted: str, run: Run) -> NoReturn:
+    _refuse(by, attempted, run, "held", _not_theirs(run, by) or "Somebody else was first. Try again.", status=409)
+
+
+def _check(schema: Mapping[str, Any], value: Any, what: str, by: User, attempted: str, run: Run | None) -> None:
+    """Hold `value` against a JSON Schema; the first thing wrong is refused with its field's name."""
+    if not isinstance(value, dict):
+        _refuse(by, attempted, run, "invalid", f"{what}: must be a JSON object.", what)
+    if len(str(value)) > MOST_PAYLOAD:
+        _refuse(by, attempted, run, "invalid", f"{what}: larger than {MOST_PAYLOAD} characters.", what)
+    for error in _validator(_frozen(schema)).iter_errors(value):
+        field, message = _in_words(error, what)
+        _refuse(by, attempted, run, "invalid", message, field)
+
+
+def _frozen(schema: Mapping[str, Any]) -> str:
+    return json.dumps(schema, sort_keys=True)
+
+
+@lru_cache
+def _validator(schema: str) -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for(schema)
+
+
+def _in_words(error: jsonschema_rs.ValidationError, what: str) -> tuple[str, str]:
+    """The field that is wrong, and a sentence that starts with its name."""
+    detail = error.kind.as_dict()
+    match error.kind:
+        case jsonschema_rs.ValidationErrorKind.Required():
+            return detail["property"], f"{detail['property']}: is missing."
+        case jsonschema_rs.ValidationErrorKind.AdditionalProperties():
+            unexpected = _list(detail["unexpected"])
+            return unexpected, f"{unexpected}: is not a field of this {what}."
+    field = ".".join(map(str, error.instance_path)) or what
+    return field, f"{field}: {error.message}."
+
+
+def _refuse(
+    by: User, attempted: str, run: Run | None, code: str, message: str, field: str = "", status: int = 400
+) -> NoReturn:
+    """Put the refused attempt on record and say no."""
+    Refusal.objects.count_up(run, by, attempted, code, timezone.now())
+    raise Refused(code, message, field, status)
+
+
+def _list(names: Any) -> str:
+    return ", ".join(sorted(str(name) for name in names))
+
+
+# Waking
+
+
+def _wake_after_commit(run_id: UUID) -> None:
+    # A lambda, because Django's robust hooks want a name that functools.partial lacks; lost, the sweeper finds the run.
+    transaction.on_commit(lambda: (wake(run_id), _nudge(run_id)) and None, robust=True)
+
+
+def _nudge_after_commit(run_id: UUID) -> None:
+    transaction.on_commit(lambda: _nudge(run_id), robust=True)
+
+
+def _nudge(run_id: UUID) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify('runs', %s)", [str(run_id)])

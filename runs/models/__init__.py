@@ -1,0 +1,23 @@
+"""The nouns of the domain as rows. Reads are QuerySet methods; a run's state is written by `runs.engine.commit` alone."""
+
+from runs.models.effect import Effect
+from runs.models.event import Event, EventText
+from runs.models.fact import Fact
+from runs.models.handoff import Handoff
+from runs.models.inbox import InboxEvent
+from runs.models.refusal import Refusal
+from runs.models.run import Run
+from runs.models.step import Step, StepPayload
+
+__all__ = [
+    "Effect",
+    "Event",
+    "EventText",
+    "Fact",
+    "Handoff",
+    "InboxEvent",
+    "Refusal",
+    "Run",
+    "Step",
+    "StepPayload",
+]

@@ -1,0 +1,70 @@
+import hashlib
+import json
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import models, transaction
+from django.db.models.functions import Now
+
+from runs.models.run import Run
+
+
+def canonical(content: dict[str, Any]) -> str:
+    """The one spelling of an event's content that its digest is taken over."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class CurrentTransaction(models.Func):
+    """The number of the transaction that inserts the row; PostgreSQL draws it in the order that snapshots see."""
+
+    template = "pg_current_xact_id()::text::bigint"
+    output_field = models.BigIntegerField()
+
+
+class EventManager(models.Manager["Event"]):
+    @transaction.atomic
+    def record(self, run: Run | None, kind: str, by: AbstractBaseUser | None, **content: Any) -> "Event":
+        """Append one event from outside the engine, whose own events travel in its commit."""
+        text = canonical(content)
+        event = self.create(run=run, kind=kind, actor=by, digest=digest(text))
+        EventText.objects.create(event=event, text=text)
+        return event
+
+
+class Event(models.Model):
+    """The record: what happened to a run, when and by whom. Its text stands apart, so that retention can empty it."""
+
+    id = models.BigAutoField(primary_key=True)
+    run = models.ForeignKey(Run, models.PROTECT, null=True, related_name="events")
+    kind = models.CharField(max_length=40)
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")  # null: a worker
+    at = models.DateTimeField(db_default=Now())
+    # Sealing goes by transaction, once nothing older can still commit.
+    transaction_id = models.BigIntegerField(db_default=CurrentTransaction())
+    digest = models.CharField(max_length=64)
+
+    objects = EventManager()
+
+    class Meta:
+        default_permissions = ()
+        ordering = ["id"]
+        indexes = [models.Index(fields=["run", "id"], name="event_run")]
+
+    def __str__(self) -> str:
+        return self.kind
+
+
+class EventText(models.Model):
+    event = models.OneToOneField(Event, models.CASCADE, primary_key=True, related_name="text_row")
+    text = models.TextField()
+
+    class Meta:
+        default_permissions = ()
+
+    def content(self) -> dict[str, Any]:
+        return dict(json.loads(self.text))

@@ -1,0 +1,155 @@
+import uuid
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from runs.domain.budget import Dimension, Ledger, Line
+from runs.domain.contract import Acceptance
+from runs.domain.interventions import Permission, Standing
+from runs.domain.states import FINAL, Outcome, Recovery, State, StopReason
+
+FINAL_STATES = sorted(FINAL)
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def unfinished(self) -> "RunQuerySet":
+        return self.exclude(state__in=FINAL_STATES)
+
+    def finished(self) -> "RunQuerySet":
+        return self.filter(state__in=FINAL_STATES)
+
+    def with_people(self) -> "RunQuerySet":
+        """Stopped short and not final: what the queue shows."""
+        return self.filter(outcome__in=[Outcome.WAITING, Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED])
+
+    def awaiting_approval(self) -> "RunQuerySet":
+        return self.filter(state=State.AWAITING_APPROVAL)
+
+    def due(self) -> "RunQuerySet":
+        """What a worker must look at now: ready, its timer passed, or its holder's lease ran out."""
+        return self.filter(due_at__lte=Now())
+
+    def most_urgent_first(self) -> "RunQuerySet":
+        return self.order_by(F("answer_by").asc(nulls_last=True), "stopped_at", "id")
+
+    def unclaimed(self) -> "RunQuerySet":
+        return self.filter(Q(holder=None) | Q(held_until__lt=Now()))
+
+
+class Run(models.Model):
+    """One attempt to reach one goal for one subject.
+
+    `due_at` is the one clock of the machine: when a worker must next look (ready: now; waiting: the next look-up; leased:
+    the lease's end; with a person or final: null). `answer_by` is the desk's: when a person should have answered.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workflow = models.CharField(max_length=60)
+    workflow_version = models.PositiveIntegerField()
+    policy = models.CharField(max_length=60)  # what proposes
+    subject = models.CharField(max_length=120)  # "order B456": what one open run at a time may work on
+    input = models.JSONField()
+    request_key = models.CharField(max_length=120, blank=True)  # of the caller: the same one twice is the same run
+    requester = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="requested_runs")
+    acts_for = models.CharField(max_length=80, blank=True)  # the person behind the request, as the authority knows them
+    created_at = models.DateTimeField(default=timezone.now)
+
+    state = models.CharField(max_length=20, default=State.RECEIVED)
+    outcome = models.CharField(max_length=20, blank=True)  # empty while it runs
+    stop_reason = models.CharField(max_length=40, blank=True)
+    acceptance = models.CharField(max_length=12, default=Acceptance.UNKNOWN)
+    recovery = models.CharField(max_length=12, default=Recovery.NONE)
+    error_class = models.CharField(max_length=20, blank=True)
+    error_count = models.PositiveIntegerField(default=0)
+    question = models.TextField(blank=True)
+    effects_at_risk = models.PositiveSmallIntegerField(default=0)
+    cancel_requested = models.BooleanField(default=False)
+    stopped_at = models.DateTimeField(null=True)  # this stop; null while it runs
+
+    token = models.BigIntegerField(default=0)  # rises with every claim; every later commit names it
+    owner = models.CharField(max_length=32, blank=True)  # random per claim; empty: nobody holds it
+    due_at = models.DateTimeField(null=True, default=timezone.now)
+    dispatches = models.PositiveIntegerField(default=0)  # claims since the last commit that brought it on
+    inbox_seq = models.PositiveIntegerField(default=0)  # events ever received: tells a holder to look
+    steps = models.PositiveIntegerField(default=0)
+    stretch = models.PositiveIntegerField(default=0)  # stops so far; facts of an older one are read again
+    budget = models.JSONField(default=dict)  # {dimension: [limit, soft, spent, reserved]}
+    progress = models.JSONField(default=dict)
+
+    role = models.CharField(max_length=40, blank=True)  # whose desk it lies on
+    answer_by = models.DateTimeField(null=True)
+    holder = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="held_runs")
+    held_until = models.DateTimeField(null=True)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        default_permissions = ()
+        permissions = [
+            (Permission.START.value, "Can start a run"),
+            (Permission.OPERATE.value, "Can claim runs and send the events that move them on"),
+            (Permission.APPROVE.value, "Can approve and reject proposed writes"),
+            (Permission.EXTEND.value, "Can extend a budget"),
+            (Permission.AUDIT.value, "Can see how runs end and who decided what"),
+        ]
+        constraints = [
+            # A double click, a duplicate delivery and two people at once all end up at the same run.
+            models.UniqueConstraint(
+                fields=["workflow", "subject"],
+                condition=~Q(state__in=FINAL_STATES),
+                name="one_open_run_per_subject",
+            ),
+            models.UniqueConstraint(
+                fields=["workflow", "request_key"], condition=~Q(request_key=""), name="one_run_per_request_key"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state__in=FINAL_STATES) | (Q(due_at=None) & Q(owner="")),
+                name="a_final_run_is_never_due",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="run_due"),
+            models.Index(
+                fields=["outcome", "answer_by"],
+                condition=Q(outcome__in=[Outcome.WAITING, Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED]),
+                name="run_queue",
+            ),
+            models.Index(fields=["holder"], condition=Q(holder__isnull=False), name="run_holder"),
+            models.Index(fields=["-stopped_at"], name="run_stopped"),
+            models.Index(fields=["subject"], name="run_subject"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workflow} for {self.subject}"
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger({Dimension(name): Line(*figures) for name, figures in self.budget.items()})
+
+    def standing(self) -> Standing:
+        """This run as the event catalogue sees it."""
+        return Standing(
+            state=State(self.state),
+            outcome=Outcome(self.outcome) if self.outcome else None,
+            stop_reason=StopReason(self.stop_reason) if self.stop_reason else None,
+            effect_unresolved=self.effects_at_risk > 0,
+            may_have_been_sent=self.effects_at_risk > 0,
+            cancel_requested=self.cancel_requested,
+            follow_up_checks_left=self.ledger.left(Dimension.FOLLOW_UP_CHECKS) or 0,
+        )
+
+    def is_held(self) -> bool:
+        """Whether a person has it claimed now."""
+        return self.holder_id is not None and self.held_until is not None and self.held_until > timezone.now()
+
+
+def ledger_as_json(ledger: Ledger) -> dict[str, Any]:
+    return {d.value: [line.limit, line.soft, line.spent, line.reserved] for d, line in ledger.lines.items()}

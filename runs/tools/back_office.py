@@ -1,0 +1,126 @@
+"""The back office's tools: who may act, orders, policies, and refunds with their look-up by operation key."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from runs.domain.effects import Answer
+from runs.domain.errors import Failure
+from runs.tools.tool import Call, Result, Service, Tool, ToolFailed, ToolKind
+
+SERVICE = "back_office"
+
+
+def _field(data: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = data.get(name)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise ToolFailed(Failure("invalid_output", f"The answer's field {name!r} is missing or of the wrong type."))
+    return value
+
+
+def _check_authority(service: Service, call: Call, deadline: float) -> Result:
+    _, data = service.request(
+        "GET", "/authority", params={"user": call.params["user"], "order": call.params["order_id"]}, deadline=deadline
+    )
+    allowed = _field(data, "allowed", bool)
+    says = f"{call.params['user']} {'may' if allowed else 'may not'} act on order {call.params['order_id']}"
+    return Result(data, says, reference=f"authority/{call.params['user']}/{call.params['order_id']}")
+
+
+def _read_order(service: Service, call: Call, deadline: float) -> Result:
+    order_id = call.params["order_id"]
+    _, data = service.request("GET", f"/orders/{order_id}", deadline=deadline)
+    if data.get("order_id") != order_id:
+        raise ToolFailed(Failure("invalid_output", "The answer is about another order."))
+    return Result(data, f"Order {order_id} read, version {data.get('version')}", reference=f"orders/{order_id}")
+
+
+def _read_policies(service: Service, call: Call, deadline: float) -> Result:
+    _, data = service.request(
+        "GET", "/policies", params={"kind": "refund", "order": call.params["order_id"]}, deadline=deadline
+    )
+    policies = _field(data, "policies", list)
+    if not all(isinstance(policy, dict) for policy in policies):
+        raise ToolFailed(Failure("invalid_output", "The answer's policies are not objects."))
+    versions = ", ".join(str(policy.get("version")) for policy in policies) or "none"
+    says = f"Refund policies in force on {data.get('business_date')}: {versions}"
+    return Result(data, says, reference=f"policies/refund/{versions}")
+
+
+def _submit_refund(service: Service, call: Call, deadline: float) -> Result:
+    _, data = service.request(
+        "POST",
+        "/refunds",
+        body=dict(call.params),
+        headers={"Idempotency-Key": call.operation_key},
+        deadline=deadline,
+    )
+    return _what_it_means([data], call, data)
+
+
+def _look_up_refund(service: Service, call: Call, deadline: float) -> Result:
+    _, data = service.request(
+        "GET",
+        "/refunds",
+        params={"operation_key": call.operation_key, "order": call.params["order_id"]},
+        deadline=deadline,
+    )
+    records = _field(data, "records", list)
+    if not all(isinstance(record, dict) for record in records):
+        raise ToolFailed(Failure("invalid_output", "The answer's records are not objects."))
+    if records:
+        return _what_it_means(records, call, data)
+    if data.get("store") == "ledger" and not call.may_still_arrive:
+        return Result(data, "The refund ledger has no such request, and it can no longer arrive", answer=Answer.ABSENT)
+    where = "its ledger" if data.get("store") == "ledger" else "a copy that may lag behind"
+    return Result(data, f"Not found yet in {where}; that is no proof", answer=Answer.NOT_FOUND_YET)
+
+
+def _what_it_means(records: list[Any], call: Call, data: Mapping[str, Any]) -> Result:
+    """Records of one operation key as one answer. A receipt counts only if it names this order and this key."""
+    states = {record.get("submit_state") or record.get("status") for record in records}
+    strangers = [
+        record
+        for record in records
+        if record.get("order_id") not in {call.params["order_id"], None}
+        or record.get("operation_key") not in {call.operation_key, None}
+    ]
+    record = records[0]
+    if strangers:
+        named = ", ".join(str(r.get("order_id")) for r in strangers)
+        says = f"The receipt names order {named}, not {call.params['order_id']}"
+        return Result(data, says, answer=Answer.CONTRADICTORY, reason=says)
+    if len(states) > 1:
+        says = f"The service answered {' and '.join(sorted(map(str, states)))} for one operation key"
+        return Result(data, says, answer=Answer.CONTRADICTORY, reason=says)
+    match states.pop():
+        case "accepted" if record.get("request_id") and record.get("order_id") and record.get("operation_key"):
+            says = f"Accepted as {record['request_id']}"
+            return Result(data, says, str(record["request_id"]), Answer.ACCEPTED, receipt=record)
+        case "pending" | "queued":
+            tracking = record.get("tracking_id") or "no tracking reference"
+            return Result(
+                data, f"Received, not decided yet ({tracking})", str(tracking), Answer.PENDING, receipt=record
+            )
+        case "rejected":
+            reason = str(record.get("reason") or record.get("message") or "no reason given")
+            return Result(data, f"Refused: {reason}", answer=Answer.REJECTED, receipt=record, reason=reason)
+    raise ToolFailed(Failure("invalid_output", "The answer says neither accepted, pending nor rejected."))
+
+
+CHECK_AUTHORITY = Tool(
+    "check_authority", "Check authority", "authority service", SERVICE, ToolKind.READ, _check_authority
+)
+READ_ORDER = Tool("read_order", "Read the order", "order service", SERVICE, ToolKind.READ, _read_order)
+READ_POLICIES = Tool("read_policies", "Read the policies", "policy service", SERVICE, ToolKind.READ, _read_policies)
+SUBMIT_REFUND = Tool(
+    "submit_refund",
+    "Submit refund request",
+    "refund service",
+    SERVICE,
+    ToolKind.WRITE,
+    _submit_refund,
+    look_up="look_up_refund",
+)
+LOOK_UP_REFUND = Tool(
+    "look_up_refund", "Look the refund up", "refund service", SERVICE, ToolKind.LOOK_UP, _look_up_refund
+)

@@ -1,0 +1,130 @@
+"""HTTP with a total deadline and a byte cap that we enforce ourselves.
+
+An HTTP client's time-out is per read: a server that drips a byte a second keeps a "one second" call alive for ever. So
+every call of a process runs on one background event loop, under one deadline for the whole of it; connections are pooled.
+"""
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import httpx2
+
+from runs.domain.errors import Failure
+from runs.tools.tool import ToolFailed
+
+MOST_BYTES = 1_000_000
+NOT_DELIVERED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+
+
+class _Loop:
+    """One event loop in one thread per process; made anew after a fork, because threads do not survive it."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.lock = threading.Lock()
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        with self.lock:
+            if self.pid != os.getpid():
+                self.loop = asyncio.new_event_loop()
+                threading.Thread(target=self.loop.run_forever, name="tool-calls", daemon=True).start()
+                self.pid = os.getpid()
+                self.clients: dict[str, httpx2.AsyncClient] = {}
+        future: Future[Any] = asyncio.run_coroutine_threadsafe(work, self.loop)
+        return future.result()
+
+    def client(self, url: str) -> httpx2.AsyncClient:
+        if url not in self.clients:
+            limits = httpx2.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=20)
+            self.clients[url] = httpx2.AsyncClient(base_url=url, limits=limits, trust_env=False)
+        return self.clients[url]
+
+
+_calls = _Loop()
+
+
+class HttpService:
+    """One service at one address under the product's own credential."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url = url
+        self.token = token
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        deadline: float,
+        params: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Mapping[str, Any]]:
+        """Status and JSON object of a 2xx answer, and of a declared refusal (409). Raises ToolFailed for all else."""
+        status, reply_headers, content = _calls.run(self._within(deadline, method, path, params, body, headers))
+        data = _json(content)
+        if 200 <= status < 300 or (status == 409 and data and data.get("code") == "refused"):
+            if data is None:
+                raise ToolFailed(Failure("invalid_output", "The answer was not a JSON object."))
+            return status, data
+        raise ToolFailed(_failure(status, reply_headers, data or {}))
+
+    async def _within(self, deadline: float, *call: Any) -> tuple[int, Mapping[str, str], bytes]:
+        try:
+            async with asyncio.timeout(deadline):
+                return await self._call(deadline, *call)
+        except TimeoutError:
+            raise ToolFailed(Failure("no_answer", f"No answer within {deadline:g} s.")) from None
+
+    async def _call(
+        self, deadline: float, method: str, path: str, params: Any, body: Any, headers: Any
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        client = _calls.client(self.url)
+        sent = {"Authorization": f"Bearer {self.token}", **(headers or {})}
+        try:
+            # Redirects are not followed: a write must not be carried to another address.
+            async with client.stream(
+                method, path, params=params, json=body, headers=sent, timeout=deadline, follow_redirects=False
+            ) as reply:
+                content = b""
+                async for chunk in reply.aiter_bytes():
+                    content += chunk
+                    if len(content) > MOST_BYTES:
+                        raise ToolFailed(Failure("too_large", f"The answer was larger than {MOST_BYTES} bytes."))
+                return reply.status_code, dict(reply.headers), content
+        except NOT_DELIVERED as problem:
+            message = f"The service could not be reached ({type(problem).__name__})."
+            raise ToolFailed(Failure("unreachable", message, executed=False)) from problem
+        except httpx2.HTTPError as problem:
+            message = f"The connection ended before an answer came ({type(problem).__name__})."
+            raise ToolFailed(Failure("no_answer", message)) from problem
+
+
+def _json(content: bytes) -> dict[str, Any] | None:
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+CODE_OF_STATUS = {401: "credential_refused", 403: "access_denied", 404: "not_found", 422: "invalid_input"}
+
+
+def _failure(status: int, headers: Mapping[str, str], data: Mapping[str, Any]) -> Failure:
+    message = str(data.get("message") or f"The service answered {status}.")
+    if status == 429:
+        try:
+            retry_after = float(headers.get("retry-after", ""))
+        except ValueError:
+            retry_after = None
+        executed = False if data.get("executed") is False else None
+        return Failure("rate_limited", message, executed=executed, retry_after=retry_after)
+    if status in {500, 502, 503, 504}:
+        return Failure("unavailable", message)
+    return Failure(CODE_OF_STATUS.get(status, f"http_{status}"), message)

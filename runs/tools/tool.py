@@ -1,0 +1,77 @@
+"""How a step touches the world: one shape for every tool, whatever it speaks.
+
+A tool takes a `Call` and returns a `Result` or raises `ToolFailed`; there is no third way out. What it says is data.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Protocol
+
+from runs.domain.effects import Answer
+from runs.domain.errors import Failure
+
+
+class ToolKind(StrEnum):
+    READ = "read"
+    WRITE = "write"
+    LOOK_UP = "look_up"  # reads what became of a write, by operation key
+
+
+@dataclass(frozen=True)
+class Call:
+    operation: str
+    params: Mapping[str, Any]
+    operation_key: str = ""
+    may_still_arrive: bool = False  # for a look-up: whether "not there" is not yet proof of absence
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came back. For writes and look-ups `answer` says what it means for the effect."""
+
+    data: Mapping[str, Any]
+    says: str  # one sentence for people
+    reference: str = ""
+    answer: Answer | None = None
+    receipt: Mapping[str, Any] | None = None
+    reason: str = ""  # why the service refused, or what does not fit
+
+
+class ToolFailed(Exception):
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Service(Protocol):
+    """The connection a tool is handed: address, credential, pooling, total deadline and byte cap are its business."""
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        deadline: float,
+        params: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Mapping[str, Any]]: ...
+
+
+@dataclass(frozen=True)
+class Tool:
+    name: str
+    label: str  # for people: "Submit refund request"
+    source: str  # who answers: "refund service"
+    service: str  # which configured service it calls
+    kind: ToolKind
+    perform: Callable[[Service, Call, float], Result]
+    deadline: float = 5.0  # seconds in total, from first byte out to last byte in
+    look_up: str = ""  # for a write: the tool that asks what became of it
+    in_flight_grace: timedelta = field(default=timedelta(seconds=10))  # how long a sent request may still arrive
+
+    def __post_init__(self) -> None:
+        if self.kind is ToolKind.WRITE and not self.look_up:
+            raise ValueError(f"Write tool {self.name!r} declares no look-up; its outcome could never be verified.")

@@ -1,0 +1,327 @@
+"""Refund request: submit one refund request for an order and have the refund service confirm that it was accepted.
+
+The story: may this person act on this order? What does the order say? Which policy is in force today? If all of that
+allows it, submit the request once under one operation key, and tell the customer the number on the service's receipt.
+"Accepted" is not "paid": the money's way back is another goal.
+"""
+
+from datetime import date, timedelta
+
+from runs.domain.budget import Dimension
+from runs.domain.contract import Evidence, Fact, Judgement, met, unknown, unmet
+from runs.domain.decision import FactsState
+from runs.domain.effects import Effect, EffectState, WritePlan
+from runs.domain.proposals import Ask, Claim, Proposal, Write
+from runs.domain.states import Outcome, StopReason
+from runs.tools.back_office import CHECK_AUTHORITY, LOOK_UP_REFUND, READ_ORDER, READ_POLICIES, SUBMIT_REFUND
+from runs.workflows.definition import Assertion, Context, Read, Workflow
+
+INPUT = {
+    "type": "object",
+    "properties": {
+        "order_id": {"type": "string", "title": "Order", "pattern": "^[A-Za-z0-9][A-Za-z0-9-]{0,39}$"},
+        "customer_id": {
+            "type": "string",
+            "title": "Customer the request is made for",
+            "pattern": "^[A-Za-z0-9][A-Za-z0-9-]{0,39}$",
+        },
+    },
+    "required": ["order_id"],
+    "additionalProperties": False,
+}
+
+
+def money(minor: int, currency: str) -> str:
+    return f"{minor // 100}.{minor % 100:02d} {currency}"
+
+
+# What has to be known, and where it is read
+
+
+def order_is_complete(order: Fact) -> tuple[FactsState, str]:
+    wanted = {"delivered_on": str, "opened": bool, "amount_minor": int, "currency": str, "version": int}
+    missing = [name for name, kind in wanted.items() if not isinstance(order.data.get(name), kind)]
+    try:
+        date.fromisoformat(str(order.data.get("delivered_on")))
+    except ValueError:
+        missing = sorted({*missing, "delivered_on"})
+    if missing:
+        return FactsState.MISSING, f"The order lacks {', '.join(missing)}."
+    return FactsState.COMPLETE, ""
+
+
+def one_policy_in_force(policies: Fact) -> tuple[FactsState, str]:
+    found = policies.data.get("policies") or []
+    today = policies.data.get("business_date")
+    if len(found) > 1:
+        versions = " and ".join(str(policy.get("version")) for policy in found)
+        return FactsState.CONFLICT, f"Policies {versions} both claim to be in force on {today}."
+    if not found:
+        return FactsState.MISSING, f"No refund policy is in force on {today}."
+    terms = {"version": str, "window_days": int, "requires_unopened": bool, "approval_above_minor": int}
+    missing = [name for name, kind in terms.items() if not isinstance(found[0].get(name), kind)]
+    if missing or not isinstance(today, str):
+        return FactsState.MISSING, f"The policy in force lacks {', '.join(missing) or 'a business date'}."
+    return FactsState.COMPLETE, ""
+
+
+READS = (
+    Read(
+        fact="authority",
+        tool=CHECK_AUTHORITY.name,
+        params=lambda c: {"user": c.acts_for, "order_id": c.input["order_id"]},
+        check=lambda fact: (FactsState.COMPLETE, ""),
+        expects="whether this person may act on this order",
+        opens=True,
+    ),
+    Read(
+        fact="order",
+        tool=READ_ORDER.name,
+        params=lambda c: {"order_id": c.input["order_id"]},
+        check=order_is_complete,
+        expects="when it was delivered, whether it was opened, what it cost",
+    ),
+    Read(
+        fact="policies",
+        tool=READ_POLICIES.name,
+        params=lambda c: {"order_id": c.input["order_id"]},
+        check=one_policy_in_force,
+        expects="the one refund policy in force today",
+    ),
+)
+
+
+# What must hold before anything is sent
+
+
+def authorised(c: Context) -> Judgement:
+    authority = c.facts.get("authority")
+    if not authority:
+        return unknown("not read yet")
+    may = authority.data["allowed"]
+    says = f"{c.acts_for} {'may' if may else 'may not'} act on this order"
+    return met(authority.evidence(says)) if may else unmet(authority.evidence(says))
+
+
+def eligible(c: Context) -> Judgement:
+    order, policies = c.facts.get("order"), c.facts.get("policies")
+    if not order or not policies:
+        return unknown("not read yet")
+    for fact, check in ((order, order_is_complete), (policies, one_policy_in_force)):
+        state, says = check(fact)
+        if state is not FactsState.COMPLETE:
+            return unknown(says)
+    policy = policies.data["policies"][0]
+    days = (date.fromisoformat(policies.data["business_date"]) - date.fromisoformat(order.data["delivered_on"])).days
+    opened = order.data["opened"]
+    says = (
+        f"delivered {order.data['delivered_on']}, {days} days ago, {'opened' if opened else 'unopened'}; "
+        f"policy {policy['version']} allows {policy['window_days']} days"
+        f"{', unopened' if policy['requires_unopened'] else ''}"
+    )
+    fits = 0 <= days <= policy["window_days"] and not (opened and policy["requires_unopened"])
+    evidence = policies.evidence(says)
+    return met(evidence) if fits else unmet(evidence)
+
+
+# What success means: the contract
+
+
+def accepted(c: Context) -> Judgement:
+    effect = c.effect
+    if not effect or not effect.times_sent:
+        return unknown("nothing has been submitted")
+    match effect.state:
+        case EffectState.CONFIRMED:
+            return met(_from_the_service(effect, f"accepted as {(effect.receipt or {}).get('request_id')}"))
+        case EffectState.REJECTED:
+            return unmet(_from_the_service(effect, f"refused: {effect.reason}"))
+        case EffectState.ABSENT:
+            return unknown("the service does not have it")
+        case EffectState.ACKNOWLEDGED:
+            return unknown("received by the service, not decided yet")
+    looked = f"; {effect.look_ups} look-ups brought no answer that counts" if effect.look_ups else ""
+    return unknown(f"no answer that counts{looked}")
+
+
+def receipt_matches(c: Context) -> Judgement:
+    effect = c.effect
+    receipt = effect.receipt if effect else None
+    if not effect or effect.state is not EffectState.CONFIRMED or not receipt:
+        return unknown("no receipt")
+    if receipt.get("order_id") != c.input["order_id"] or receipt.get("operation_key") != effect.key:
+        return unmet(_from_the_service(effect, "the receipt names another order or another operation"))
+    if not receipt.get("request_id"):
+        return unmet(_from_the_service(effect, "the receipt has no request number"))
+    says = f"receipt {receipt['request_id']} names order {receipt['order_id']} and this operation key"
+    return met(_from_the_service(effect, says))
+
+
+def _from_the_service(effect: Effect, says: str) -> Evidence:
+    receipt = effect.receipt or {}
+    reference = str(receipt.get("request_id") or receipt.get("tracking_id") or "")
+    return Evidence(says, SUBMIT_REFUND.source, effect.answered_at, reference)
+
+
+CONTRACT = (
+    Assertion("authorised", "The customer may act on this order", authorised),
+    Assertion("eligible", "The order meets the refund policy in force", eligible),
+    Assertion("accepted", "The refund service accepted the request", accepted),
+    Assertion("receipt_matches", "The receipt names this order and this operation", receipt_matches),
+)
+
+
+# What the script proposes
+
+
+def plan(c: Context) -> WritePlan:
+    order, policy = c.facts["order"].data, c.facts["policies"].data["policies"][0]
+    amount = money(order["amount_minor"], order["currency"])
+    limit = policy["approval_above_minor"]
+    return WritePlan(
+        operation=SUBMIT_REFUND.name,
+        target=f"order {order['order_id']}",
+        params={
+            "order_id": order["order_id"],
+            "amount_minor": order["amount_minor"],
+            "currency": order["currency"],
+        },
+        difference=(
+            ("refund request", "none", "submitted"),
+            ("amount", money(0, order["currency"]), amount),
+            ("paid to", "–", "original means of payment"),
+        ),
+        target_version=f"order version {order['version']}, policy {policy['version']}",
+        expected="accepted, with a request number",
+        undo="cancel the request at the refund service by its number, while it is not paid out",
+        risk=f"{amount} are paid back once the service has processed it",
+        needs_approval=(
+            f"amounts above {money(limit, order['currency'])} need a supervisor (policy {policy['version']})"
+            if order["amount_minor"] > limit
+            else ""
+        ),
+    )
+
+
+def script(c: Context) -> Proposal:
+    effect = c.effect
+    if effect and effect.state is EffectState.CONFIRMED:
+        return Claim("The refund request was submitted and accepted.")
+    if effect and effect.state is EffectState.REJECTED:
+        return Ask("The refund service refused the request. Is there another way to help the customer?")
+    return Write(plan(c))
+
+
+# What people are told
+
+
+def question(c: Context, reason: StopReason, found: str) -> str:
+    order = c.input["order_id"]
+    asked = c.effect.look_ups if c.effect else 0
+    match reason:
+        case StopReason.APPROVAL_REQUIRED:
+            order_fact = c.facts["order"].data
+            amount = money(order_fact["amount_minor"], order_fact["currency"])
+            return f"May a refund of {amount} be requested for order {order}?"
+        case StopReason.OUTCOME_UNCONFIRMED:
+            return f"Did the refund service receive the request for order {order}? {asked} look-ups settled nothing."
+        case StopReason.LIMIT_STATUS_CHECKS:
+            return f"The refund service still says pending for order {order} after {asked} look-ups. Who follows it up?"
+        case StopReason.RECEIPTS_CONTRADICT:
+            return f"{found}. What became of the refund request for order {order}?"
+        case StopReason.FACTS_IN_CONFLICT:
+            return f"{found} Which one applies to order {order}?"
+        case StopReason.FACTS_MISSING:
+            return f"{found} Can it be supplied at its source?"
+        case StopReason.CREDENTIAL_REFUSED:
+            return f"{found} Was the product's credential replaced?"
+        case StopReason.ACCESS_REFUSED:
+            return f"{found} Was the product given access?"
+        case StopReason.APPROVAL_REJECTED:
+            return f"The refund of order {order} was not approved: {found} What should the customer be offered?"
+        case StopReason.APPROVAL_EXPIRED:
+            return f"Nobody decided on the refund of order {order} in time. Should it be put up for approval again?"
+        case StopReason.CANCELLED_TOO_LATE:
+            return f"The refund of order {order} was accepted before it could be cancelled. Keep it or undo it?"
+        case StopReason.NO_PROGRESS:
+            return f"The agent keeps saying that order {order} is done, and nothing shows it. Go on, or stop here?"
+        case StopReason.EFFECT_UNKNOWN | StopReason.EFFECT_PENDING | StopReason.CANCELLATION_UNVERIFIED:
+            return f"Nothing to decide yet: the refund service is asked again about order {order} by itself."
+    return f"{found or 'The run stopped.'} How should order {order} go on?"
+
+
+def customer_says(c: Context, outcome: Outcome | None, reason: StopReason | None) -> str:
+    order = c.input["order_id"]
+    receipt = (c.effect.receipt if c.effect else None) or {}
+    match outcome:
+        case Outcome.COMPLETED:
+            return (
+                f"Your refund request for order {order} was accepted under number {receipt.get('request_id')}. "
+                "The refund service will tell you when the money is on its way."
+            )
+        case Outcome.WAITING if reason is StopReason.EFFECT_PENDING:
+            tracking = receipt.get("tracking_id")
+            under = f" Your reference is {tracking}." if tracking else ""
+            return f"Your refund request for order {order} was received and is being verified.{under}"
+        case Outcome.WAITING if reason is StopReason.CANCELLATION_UNVERIFIED:
+            return f"We are verifying whether the refund request for order {order} could still be cancelled."
+        case Outcome.WAITING:
+            return f"We are verifying whether your refund request for order {order} was received."
+        case Outcome.DECLINED if reason is StopReason.NOT_AUTHORISED:
+            return "We could not find an order that you may request a refund for. Please check the number."
+        case Outcome.DECLINED if reason is StopReason.NOT_ELIGIBLE:
+            return (
+                f"Order {order} does not qualify for an automatic refund under the current policy. "
+                "You can ask us for an inspection of the item."
+            )
+        case Outcome.DECLINED:
+            return f"The refund service declined the request for order {order}. We can advise you on other options."
+        case Outcome.NEEDS_HUMAN:
+            return f"Your request about order {order} was handed to a person, who will get back to you."
+        case Outcome.LIMIT_REACHED:
+            return f"Your refund request for order {order} is not yet confirmed. We are following it up."
+        case Outcome.CANCELLED if reason is StopReason.CANCELLED_UNSENT:
+            return f"Your refund request for order {order} was not submitted."
+        case Outcome.CANCELLED:
+            return f"Your refund request for order {order} did not take effect."
+    return f"Your refund request for order {order} is being worked on."
+
+
+WORKFLOW = Workflow(
+    name="refund_request",
+    version=1,
+    title="Refund request",
+    role="refunds desk",
+    input_schema=INPUT,
+    subject=lambda given: f"order {given['order_id']}",
+    headline=lambda given: f"Refund of order {given['order_id']}",
+    goal=lambda given: (
+        f"Submit one refund request for order {given['order_id']}, have the refund service confirm that it was "
+        "accepted, and tell the customer its number."
+    ),
+    acts_for=lambda given, starter: given.get("customer_id") or starter,
+    exists=lambda given, acts_for: (
+        CHECK_AUTHORITY.name,
+        {"user": acts_for, "order_id": given["order_id"]},
+        "order_id",
+    ),
+    tools={tool.name: tool for tool in (CHECK_AUTHORITY, READ_ORDER, READ_POLICIES, SUBMIT_REFUND, LOOK_UP_REFUND)},
+    reads=READS,
+    authorised=authorised,
+    eligible=eligible,
+    contract=CONTRACT,
+    script=script,
+    operation_key=lambda c: f"refund-{c.input['order_id']}-{c.run_id[:8]}",
+    budgets={
+        # Three look-ups are the source case's own figure; the others leave a clean run twice what it needs, plus one
+        # approval (which reads everything again) and the retries of one flaky read. See the trial in tests/engine.
+        Dimension.STEPS: (16, 20),
+        Dimension.TOOL_ATTEMPTS: (16, 20),
+        Dimension.EXTERNAL_WRITES: 1,
+        Dimension.STATUS_CHECKS: 3,
+        Dimension.FOLLOW_UP_CHECKS: 6,
+        Dimension.WALL_TIME: int(timedelta(hours=24).total_seconds()),
+    },
+    question=question,
+    customer_says=customer_says,
+)

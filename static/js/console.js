@@ -1,0 +1,64 @@
+// Keys, the case that follows its run, and small conveniences. Everything here also works without it, by link and form.
+
+const $ = (selector, root = document) => root.querySelector(selector);
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+if (zone) document.cookie = `timezone=${zone};path=/;max-age=31536000;samesite=lax`;
+
+// Keys. An element names its own with data-key; in the queue the row under the focus goes first.
+const row = () => document.activeElement?.closest(".row");
+function move(by) {
+  const links = [...document.querySelectorAll(".open")];
+  const at = links.findIndex((link) => link.closest(".row, article")?.contains(document.activeElement));
+  links[Math.min(links.length - 1, Math.max(0, at < 0 ? 0 : at + by))]?.focus();
+}
+document.addEventListener("keydown", (event) => {
+  const { key, target } = event;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) return;
+  if (target.closest("input, textarea, select")) return key === "Escape" && target.blur();
+  if ($("dialog[open]")) return;
+  if (key === "j" || key === "k") return move(key === "j" ? 1 : -1);
+  if (key === "?") return $("#keys")?.showModal();
+  if (key === "o") return row()?.querySelector(".open")?.click();
+  const wanted = `[data-key="${CSS.escape(key)}"]`;
+  const found = (row() && $(wanted, row())) ?? [...document.querySelectorAll(wanted)].find((it) => !it.closest(".row"));
+  if (!found) return;
+  event.preventDefault();
+  if (found.matches("input, [data-only-focus]")) found.focus();
+  else found.click();
+});
+
+document.addEventListener("click", async ({ target }) => {
+  const opens = target.closest("[data-opens]");
+  if (opens) document.getElementById(opens.dataset.opens).showModal();
+  const copies = target.closest("[data-copies]");
+  if (copies) {
+    await navigator.clipboard.writeText(document.getElementById(copies.dataset.copies).textContent.trim());
+    $("[data-copied]").hidden = false;
+  }
+});
+
+// A form opened within the case closes where it stands.
+document.addEventListener("click", (event) => {
+  const form = event.target.closest("#form [data-closes]")?.closest("#form");
+  if (!form) return;
+  event.preventDefault();
+  form.replaceChildren();
+});
+
+// The case follows its run, but never under somebody's hands: then it says that there is news.
+const busy = () => $("#form")?.childElementCount > 0 || $("#case")?.contains($("textarea:focus, input:focus"));
+const refresh = () => htmx.trigger("#case", "refresh");
+document.addEventListener("run-changed", ({ detail }) => {
+  const shown = $("#case");
+  if (!shown || (detail.run && detail.run !== shown.dataset.run)) return;
+  if (busy()) $("#changed").hidden = false;
+  else refresh();
+});
+$("#changed")?.addEventListener("click", ({ target }) => {
+  target.hidden = true;
+  refresh();
+});
+document.addEventListener("htmx:afterSwap", ({ detail }) => {
+  const first = detail.target.id === "form" || detail.elt.matches?.(".event") ? $("#form :is(textarea, select, input:not([type=hidden])), [data-focus]") : null;
+  first?.focus();
+});

@@ -1,0 +1,199 @@
+"""The case: the question first, what may be done about it beside it, and what is known one glance below."""
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from runs import case as cases
+from runs import interventions
+from runs.domain.interventions import EventKind, Permission
+from runs.domain.states import Move, Outcome, State, StopReason
+from runs.interventions import PossibleEvent
+from runs.models import InboxEvent, Run
+from takeover.console import desk
+
+KEYS = {Move.RECONCILE_REQUESTED: "r", Move.APPROVAL_GRANTED: "a", Move.APPROVAL_REJECTED: "x"}
+REFUSED_AFTERWARDS = InboxEvent.Result.REFUSED
+
+
+@dataclass(frozen=True)
+class Action:
+    """One event as a button: pressed at once, opening a form, or forbidden with the reason."""
+
+    name: str
+    label: str
+    says: str
+    why_not: str
+    key: str
+    at_once: bool  # nothing has to be filled in
+    answers_plan: bool
+    fits: bool  # meant for a run that stands like this one, so that a reason why not is worth reading
+    primary: bool = False
+
+
+def _action(event: PossibleEvent, run: Run, primary: Move | None) -> Action:
+    kind = event.kind
+    return Action(
+        name=kind.move.value,
+        label=_(kind.label),
+        says=_(kind.says),
+        why_not=event.why_not,
+        key=KEYS.get(kind.move, ""),
+        at_once=not kind.payload.get("required"),
+        answers_plan=kind.answers_plan,
+        fits=_fits(kind, run),
+        primary=kind.move is primary,
+    )
+
+
+def _fits(kind: EventKind, run: Run) -> bool:
+    if run.state not in kind.states or (kind.needs_unresolved_effect and not run.effects_at_risk):
+        return False
+    return not kind.reasons or run.stop_reason in kind.reasons
+
+
+def _primary(run: Run, possible: set[Move]) -> Move | None:
+    """What most likely moves this run on."""
+    answers = {
+        StopReason.CREDENTIAL_REFUSED: Move.CREDENTIAL_REPLACED,
+        StopReason.ACCESS_REFUSED: Move.ACCESS_GRANTED,
+        StopReason.FACTS_IN_CONFLICT: Move.POLICY_CONFIRMED,
+        StopReason.FACTS_MISSING: Move.EVIDENCE_SUPPLIED,
+        StopReason.PAUSED: Move.UNPAUSED,
+    }
+    wanted = [Move.RECONCILE_REQUESTED] if run.effects_at_risk else []
+    if run.state == State.AWAITING_APPROVAL:
+        wanted.append(Move.APPROVAL_GRANTED)
+    if run.stop_reason in answers:
+        wanted.append(answers[StopReason(run.stop_reason)])
+    if run.outcome == Outcome.LIMIT_REACHED:
+        wanted.append(Move.BUDGET_EXTENDED)
+    wanted += [Move.EVIDENCE_SUPPLIED, Move.RESUMED_AFTER_REVIEW]
+    return next((move for move in wanted if move in possible), None)
+
+
+def actions(run: Run, person: User) -> list[Action]:
+    """Every event of the catalogue for this person, the one that most likely helps first."""
+    events = interventions.possible_events(run, person)
+    primary = _primary(run, {event.kind.move for event in events if not event.why_not})
+    found = [_action(event, run, primary) for event in events]
+    return sorted(found, key=lambda action: (not action.primary, action.name == Move.CANCEL_REQUESTED))
+
+
+def stamp(run: Run) -> str:
+    """What a form remembers of the run it was made for."""
+    return f"{run.state}.{run.outcome}.{run.stop_reason}"
+
+
+def undecided(case: dict[str, Any]) -> dict[str, Any] | None:
+    """The proposed write that lies before a person."""
+    return next((effect for effect in case["effects"] if effect["state"] == "planned"), None)
+
+
+def _effects(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each write with the look-ups that were made about it, the newest first."""
+    looks: dict[str, list[dict[str, Any]]] = {}
+    for step in reversed(case["steps"]):
+        if step["kind"] == "look_up":
+            looks.setdefault(step["operation_key"], []).append(step)
+    return [effect | {"looks": looks.get(effect["operation_key"], [])} for effect in case["effects"]]
+
+
+def context(run: Run, person: User) -> dict[str, Any]:
+    """Everything that the body of the page shows."""
+    case = cases.read(run)
+    inbox = list(run.inbox.order_by("-id").select_related("actor")[:20])
+    pending = [event for event in inbox if not event.result]
+    last = next((event for event in inbox if event.result), None)
+    not_done = last if last and last.result == REFUSED_AFTERWARDS and last.settled_at else None
+    everything = actions(run, person)
+    return {
+        "run": run,
+        "case": case,
+        "pending": pending,
+        "not_carried_out": not_done if not pending else None,
+        "offered": [action for action in everything if not action.why_not],
+        "forbidden": [action for action in everything if action.why_not and action.fits],
+        "far_off": [action for action in everything if action.why_not and not action.fits],
+        "undecided": undecided(case) if run.state == State.AWAITING_APPROVAL else None,
+        "effects": _effects(case),
+        "unresolved": sum(effect["unresolved"] for effect in case["effects"]),
+        "resumes": max(0, run.stretch - 1),
+        "timeline": cases.timeline(run),
+        "seen": stamp(run),
+        "holder": desk.name_of(run.holder) if run.is_held() else "",
+        "mine": run.is_held() and run.holder_id == person.pk,
+        "tab": _tab(run),
+        "may_operate": desk.may(person, Permission.OPERATE),
+    }
+
+
+def _tab(run: Run) -> desk.Tab:
+    """The pile in which this run lies."""
+    if run.is_final:
+        return desk.TABS["closed"]
+    if run.state == State.AWAITING_APPROVAL:
+        return desk.TABS["approval"]
+    by_outcome = {Outcome.NEEDS_HUMAN: "human", Outcome.WAITING: "waiting", Outcome.LIMIT_REACHED: "limit"}
+    return desk.TABS[by_outcome.get(Outcome(run.outcome), "open") if run.outcome else "open"]
+
+
+@require_GET
+@never_cache
+def case(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    person, run = desk.case_for(request, run_id)
+    return render(request, "case.html", context(run, person))
+
+
+@require_GET
+@never_cache
+def case_body(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """The same, without the frame: asked for again whenever the run changed."""
+    person, run = desk.case_for(request, run_id)
+    return render(request, "case.html#body", context(run, person))
+
+
+@require_GET
+@never_cache
+def package(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """The handoff package as it was written with the stop; for a run that has none, what is recorded now."""
+    _person, run = desk.case_for(request, run_id)
+    written = run.handoffs.last() if run.outcome else None
+    answer = JsonResponse(
+        written.package if written else cases.read(run), json_dumps_params={"indent": 2, "ensure_ascii": False}
+    )
+    answer["Content-Disposition"] = f'attachment; filename="{run.workflow}-{run.pk}.json"'
+    return answer
+
+
+@require_POST
+@desk.refusals_as_pages
+def claim(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    interventions.claim(run_id, desk.person(request))
+    return redirect(_back(request, run_id))
+
+
+@require_POST
+@desk.refusals_as_pages
+def release(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    interventions.release(run_id, desk.person(request))
+    return redirect(_back(request, run_id))
+
+
+def _back(request: HttpRequest, run_id: uuid.UUID) -> str:
+    """Where the form was, if it says so and that is here."""
+    here = request.POST.get("back", "")
+    if url_has_allowed_host_and_scheme(here, allowed_hosts={request.get_host()}, require_https=request.is_secure()):
+        return here
+    return reverse("case", args=[run_id])
+
+

@@ -1,0 +1,162 @@
+"""What every screen asks first: may this person be here, which run is it about, and what lies on the desk."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, F, Q
+from django.db.models.functions import Now
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.functional import SimpleLazyObject, lazystr
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as lazy
+
+from runs.domain.interventions import Permission
+from runs.domain.states import Outcome, State
+from runs.interventions import Refused
+from runs.models import Run
+from runs.models.run import FINAL_STATES
+
+P = ParamSpec("P")
+OPEN = ~Q(state__in=FINAL_STATES)
+APPROVAL = Q(state=State.AWAITING_APPROVAL)
+
+
+@dataclass(frozen=True)
+class Tab:
+    """One pile on the desk. The piles by outcome do not overlap: together with what runs by itself they are all open."""
+
+    name: str
+    label: Any
+    rule: Q
+    outcome: str = ""  # what "take next" takes from here; empty: whatever is most urgent
+    empty: Any = ""
+
+
+TABS = {
+    tab.name: tab
+    for tab in (
+        Tab(
+            "human",
+            lazy("Needs a person"),
+            OPEN & Q(outcome=Outcome.NEEDS_HUMAN) & ~APPROVAL,
+            Outcome.NEEDS_HUMAN,
+            lazy("No run needs a person."),
+        ),
+        Tab(
+            "waiting",
+            lazy("Waiting"),
+            OPEN & Q(outcome=Outcome.WAITING),
+            Outcome.WAITING,
+            lazy("No run waits for an outside answer."),
+        ),
+        Tab(
+            "limit",
+            lazy("Limit reached"),
+            OPEN & Q(outcome=Outcome.LIMIT_REACHED),
+            Outcome.LIMIT_REACHED,
+            lazy("No run has used up a budget."),
+        ),
+        Tab("approval", lazy("Awaiting approval"), APPROVAL, "", lazy("No write waits for a decision.")),
+        Tab("mine", lazy("Mine"), OPEN, "", lazy("You have no case. Take the next one.")),
+        Tab("open", lazy("All open"), OPEN, "", lazy("Every run has ended.")),
+        Tab("closed", lazy("Closed"), ~OPEN & Q(stopped_at__isnull=False), "", lazy("No run has ended yet.")),
+    )
+}
+
+
+def pile(tab: str, person: User) -> Q:
+    if tab == "mine":
+        return OPEN & Q(holder=person, held_until__gt=Now())
+    return TABS[tab].rule
+
+
+def may(person: User | AnonymousUser, permission: Permission) -> bool:
+    return person.has_perm(f"runs.{permission.value}")
+
+
+def may_look(person: User | AnonymousUser) -> bool:
+    return may(person, Permission.OPERATE) or may(person, Permission.AUDIT)
+
+
+def visitor(request: HttpRequest) -> User:
+    """The signed-in person, if they may see runs at all."""
+    person = request.user
+    if not isinstance(person, User) or not may_look(person):
+        raise PermissionDenied(
+            _("Runs are seen by people who work on the queue or audit it. Your account has neither role.")
+        )
+    return person
+
+
+def person(request: HttpRequest) -> User:
+    """The signed-in person, for views that only hand on what they want: the rules decide, and record a refusal."""
+    if not isinstance(request.user, User):
+        raise PermissionDenied(_("Sign in first."))
+    return request.user
+
+
+def case_for(request: HttpRequest, run_id: uuid.UUID) -> tuple[User, Run]:
+    """The person and the run, or 403 and 404: the first line of every view about one run."""
+    person = visitor(request)
+    run = Run.objects.select_related("holder", "requester").filter(pk=run_id).first()
+    if run is None:
+        raise Http404(_("There is no run with this number."))
+    return person, run
+
+
+def name_of(person: User | None) -> str:
+    return (person.get_full_name() or person.get_username()) if person else ""
+
+
+def role_of(person: User) -> str:
+    return ", ".join(sorted(group.name for group in person.groups.all()))
+
+
+def counts(person: User) -> dict[str, int]:
+    """How many runs lie in each pile, in one query over the open ones."""
+    found = {tab: Count("pk", filter=pile(tab, person)) for tab in TABS if tab not in {"open", "closed"}}
+    return dict(Run.objects.unfinished().aggregate(open=Count("pk"), **found))
+
+
+def on_every_page(request: HttpRequest) -> dict[str, Any]:
+    """Context of the frame around every screen. Lazy: a page without the frame asks nothing."""
+    person = getattr(request, "user", None)
+    if not isinstance(person, User):
+        return {}
+    return {
+        "desk": SimpleLazyObject(lambda: counts(person)),
+        "my_name": name_of(person),
+        "my_role": lazystr(SimpleLazyObject(lambda: role_of(person))),
+        "looks": may_look(person),
+        "operates": may(person, Permission.OPERATE),
+        "audits": may(person, Permission.AUDIT),
+    }
+
+
+def refused(request: HttpRequest, no: Refused, run_id: uuid.UUID | None = None) -> HttpResponse:
+    """A refusal by the rules as a page: what was refused, why, and where to go from here."""
+    run = Run.objects.select_related("holder").filter(pk=run_id).first() if run_id else None
+    return render(request, "refused.html", {"refused": no, "run": run}, status=no.status)
+
+
+def refusals_as_pages(
+    view: Callable[Concatenate[HttpRequest, P], HttpResponse],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
+    @wraps(view)
+    def doorway(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        try:
+            return view(request, *args, **kwargs)
+        except Refused as no:
+            run_id = kwargs.get("run_id")
+            return refused(request, no, run_id if isinstance(run_id, uuid.UUID) else None)
+
+    return doorway
+
+
+MOST_URGENT = (F("answer_by").asc(nulls_last=True), "stopped_at", "pk")

@@ -1,0 +1,116 @@
+"""What the process environment and the data folder say, read once and refused loudly when it makes no sense.
+
+Precedence: environment variable, then `up.json` (written by `manage.py up` into the data folder), then the default.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(os.environ.get("TAKEOVER_DATA_DIR") or BASE_DIR / ".data").resolve()
+
+
+def _running_installation() -> dict[str, str]:
+    try:
+        return dict(json.loads((DATA_DIR / "up.json").read_text()))
+    except (OSError, ValueError):
+        return {}  # nothing is up in this folder; the defaults and the environment decide
+
+
+_up = _running_installation()
+
+
+def text(name: str, default: str = "") -> str:
+    return os.environ.get(name) or _up.get(name) or default
+
+
+def integer(name: str, default: int, low: int = 0) -> int:
+    value = text(name, str(default))
+    try:
+        number = int(value)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} must be a whole number, not {value!r}.") from None
+    if number < low:
+        raise ImproperlyConfigured(f"{name} must be at least {low}, not {number}.")
+    return number
+
+
+def number(name: str, default: float) -> float:
+    value = text(name, str(default))
+    try:
+        found = float(value)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} must be a number, not {value!r}.") from None
+    if not 0 < found < float("inf"):
+        raise ImproperlyConfigured(f"{name} must be above 0, not {value}.")
+    return found
+
+
+def flag(name: str, default: bool = False) -> bool:
+    value = text(name, "1" if default else "0").lower()
+    if value not in {"0", "1", "true", "false", "yes", "no", "on", "off"}:
+        raise ImproperlyConfigured(f"{name} must be yes or no, not {value!r}.")
+    return value in {"1", "true", "yes", "on"}
+
+
+def words(name: str, default: str = "") -> list[str]:
+    return [word for word in text(name, default).replace(",", " ").split() if word]
+
+
+def secret_key() -> str:
+    """SECRET_KEY, else the one in the data folder, made on first use and readable by its owner only."""
+    if given := text("SECRET_KEY"):
+        return given
+    file = DATA_DIR / "secret-key"
+    if os.path.exists(file):
+        return _read_key(file)
+    from django.core.management.utils import get_random_secret_key
+
+    try:
+        DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        if os.path.exists(file):  # another process was first
+            return _read_key(file)
+        raise ImproperlyConfigured(
+            f"The data folder {DATA_DIR} cannot be written to ({error.strerror}): "
+            "choose another with --data-dir or TAKEOVER_DATA_DIR."
+        ) from None
+    with os.fdopen(handle, "w") as out:
+        out.write(get_random_secret_key())
+    return _read_key(file)
+
+
+def _read_key(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError as error:
+        raise ImproperlyConfigured(f"{file} cannot be read ({error.strerror}): start as its owner.") from None
+
+
+def database(url: str) -> dict[str, Any]:
+    """`postgresql://user:password@host:port/name?host=/socket/folder` as Django's settings for one database."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
+        raise ImproperlyConfigured("DATABASE_URL must look like postgresql://user:password@host:5432/name.")
+    query = parse_qs(parts.query)
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": query.get("host", [parts.hostname or ""])[0],
+        "PORT": str(parts.port or query.get("port", [""])[0]),
+    }
+
+
+def broker(url: str) -> str:
+    """kombu's spelling of a redis-py address: unix sockets are `redis+socket://`, their database a `virtual_host`."""
+    if not url.startswith("unix://"):
+        return url
+    return "redis+socket://" + url.removeprefix("unix://").replace("?db=", "?virtual_host=")

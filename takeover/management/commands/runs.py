@@ -1,0 +1,425 @@
+"""`manage.py runs …`: the same door as the console, for a terminal and for scripts.
+
+Exit codes: 0 done; 1 it ended otherwise, or not in time; 2 refused, or what was given makes no sense.
+"""
+
+import json
+import math
+import os
+import sys
+import time
+import uuid
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import DatabaseError, InterfaceError, OperationalError, ProgrammingError, connection
+from django.utils import timezone
+
+from runs import case, interventions
+from runs.domain.interventions import CATALOGUE
+from runs.domain.states import Move, Outcome
+from runs.interventions import Refused
+from runs.models import Run
+from runs.workflows import registry
+from takeover.templatetags.console import spell, visible
+
+POLL = 0.2
+DONE, OTHERWISE, REFUSED = 0, 1, 2
+
+
+class BadInput(Exception):
+    """What was given makes no sense; the message says what and how it should look."""
+
+
+class Command(BaseCommand):
+    help = "Starts, shows and moves on runs of agents."
+    requires_system_checks = ()
+    suppressed_base_arguments = {  # noqa: RUF012
+        "--version",
+        "--verbosity",
+        "--settings",
+        "--pythonpath",
+        "--traceback",
+        "--no-color",
+        "--force-color",
+    }
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        # Read by manage.py before the settings are; accepted before and after the verb.
+        folder = "the folder of the installation (.data)"
+        parser.add_argument("--data-dir", metavar="FOLDER", help=folder)
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", title="verbs")
+
+        def verb(name: str, says: str, *, person: bool = False, run: bool = True) -> ArgumentParser:
+            added = verbs.add_parser(name, help=says, description=says)
+            added.add_argument("--data-dir", metavar="FOLDER", help=folder)
+            added.add_argument(
+                "--json", dest="as_json", action="store_true", help="print one JSON object, nothing else"
+            )
+            if run:
+                added.add_argument("run", metavar="ID", help="the run's id")
+            if person:
+                added.add_argument("--as", dest="person", metavar="USER", required=True, help="the account that acts")
+            return added
+
+        start = verb("start", "Start a run of a workflow.", person=True, run=False)
+        start.add_argument("workflow", metavar="WORKFLOW")
+        start.add_argument(
+            "--input", dest="given", metavar="JSON", required=True, help="what the workflow asks for, as an object"
+        )
+        start.add_argument("--policy", metavar="NAME", default="", help="what proposes the steps (scripted)")
+        start.add_argument("--request-key", metavar="KEY", default="", help="the same key again gives the same run")
+
+        listing = verb("list", "List runs, the most urgent first.", run=False)
+        listing.add_argument("--outcome", metavar="OUTCOME", default="", help="only those that stopped like this")
+        listing.add_argument("--workflow", metavar="WORKFLOW", default="", help="only those of this workflow")
+        listing.add_argument("--limit", metavar="N", type=_whole, default=50, help="at most so many (50)")
+
+        verb("show", "Show one run: the package that a person receives.")
+
+        send = verb("send", "Send an event to a run.", person=True)
+        send.add_argument("event", metavar="EVENT", help=", ".join(move.value for move in CATALOGUE))
+        send.add_argument("--payload", metavar="JSON", default="{}", help="what the event asks for, as an object")
+        send.add_argument("--plan", metavar="DIGEST", default="", help="the plan that is decided (the one shown now)")
+
+        verb("reconcile", "Ask the service again what became of a run's write.", person=True)
+
+        wait = verb("wait", "Wait until a run stops.")
+        wait.add_argument("--until", metavar="OUTCOME", default="", help="go on through other outcomes, up to this one")
+        wait.add_argument("--timeout", metavar="S", type=_seconds, default=60.0, help="seconds to wait at most (60)")
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        # One connection is enough, and a pool would try for ten seconds where nobody listens.
+        connection.settings_dict["OPTIONS"].pop("pool", None)
+        connection.settings_dict["OPTIONS"].setdefault("connect_timeout", 5)
+        super().run_from_argv(argv)
+
+    def handle(self, *args: Any, verb: str, **options: Any) -> None:
+        try:
+            code = getattr(self, f"_{verb}")(**options)
+        except (BadInput, Refused) as no:
+            self.stderr.write(_one_line(no.message if isinstance(no, Refused) else str(no)))
+            code = REFUSED
+        except (OperationalError, InterfaceError) as problem:
+            self.stderr.write(_no_database(problem))
+            code = REFUSED
+        except ProgrammingError as problem:
+            if "does not exist" not in str(problem):
+                raise
+            self.stderr.write(f"The database of {settings.DATA_DIR} has no tables yet: bin/up makes them.")
+            code = REFUSED
+        except KeyboardInterrupt:
+            code = 130
+        if code:
+            sys.exit(code)
+
+    # The verbs
+
+    def _start(
+        self,
+        workflow: str,
+        given: str,
+        person: str,
+        policy: str,
+        request_key: str,
+        as_json: bool,
+        **_: Any,
+    ) -> int:
+        run, made = interventions.start(
+            workflow, _json_object("--input", given), _person(person), request_key=request_key, policy=policy
+        )
+        if as_json:
+            return self._print_package(run)
+        self._print("Started" if made else "Already there, nothing new was started", f": {case.title(run)}")
+        self._print(str(run.pk))
+        return DONE
+
+    def _list(self, outcome: str, workflow: str, limit: int, as_json: bool, **_: Any) -> int:
+        found = Run.objects.select_related("holder").most_urgent_first()
+        if outcome:
+            found = found.filter(outcome=_outcome("--outcome", outcome))
+        if workflow:
+            if workflow not in registry.workflows() and not Run.objects.filter(workflow=workflow).exists():
+                raise BadInput(f"There is no workflow called {workflow!r}. Known: {', '.join(registry.workflows())}.")
+            found = found.filter(workflow=workflow)
+        runs = list(found[:limit])
+        if as_json:
+            self._print_json({"runs": [_in_short(run) for run in runs]})
+            return DONE
+        if not runs:
+            self._print("No run fits.")
+        rows = [
+            [
+                str(run.pk),
+                run.outcome or "running",
+                run.stop_reason or run.state,
+                _age(run),
+                run.holder.get_username() if run.holder and run.is_held() else "–",
+                case.title(run),
+            ]
+            for run in runs
+        ]
+        for line in _aligned([["RUN", "OUTCOME", "REASON", "AGE", "HELD BY", "WHAT"], *rows] if rows else []):
+            self._print(line)
+        return DONE
+
+    def _show(self, run: str, as_json: bool, **_: Any) -> int:
+        found = _run(run)
+        if as_json:
+            return self._print_package(found)
+        for line in _told(case.read(found)):
+            self._print(line)
+        return DONE
+
+    def _send(self, run: str, event: str, person: str, payload: str, plan: str, as_json: bool, **_: Any) -> int:
+        if event not in CATALOGUE:
+            known = ", ".join(move.value for move in CATALOGUE)
+            raise BadInput(f"There is no event called {event!r}. Known: {known}.")
+        found, sender, content = _run(run), _person(person), _json_object("--payload", payload)
+        if CATALOGUE[Move(event)].answers_plan and not plan:
+            effects = case.read(found)["effects"]
+            plan = effects[-1]["plan_digest"] if effects else ""
+        interventions.send(found.pk, event, sender, content, answers=plan)
+        if as_json:
+            return self._print_package(_run(run))
+        self._print(f"Accepted: {CATALOGUE[Move(event)].label} ({event})" + (f", about plan {plan}" if plan else ""))
+        self._print(f"What comes of it: manage.py runs wait {found.pk}")
+        return DONE
+
+    def _reconcile(self, run: str, person: str, as_json: bool, **_: Any) -> int:
+        return self._send(run, Move.RECONCILE_REQUESTED, person, "{}", "", as_json)
+
+    def _wait(self, run: str, until: str, timeout: float, as_json: bool, **_: Any) -> int:
+        wanted = _outcome("--until", until) if until else None
+        deadline = time.monotonic() + timeout
+        while True:
+            found = _run(run)
+            if _stands_still(found):
+                if wanted is None or found.outcome == wanted:
+                    code, says = DONE, ""
+                    break
+                if found.is_final:
+                    code, says = OTHERWISE, f"It ended as {found.outcome}, not as {wanted}."
+                    break
+            if time.monotonic() >= deadline:
+                now = found.outcome or found.state
+                code, says = OTHERWISE, f"It did not get there within {timeout:g} seconds; it is {now}."
+                break
+            time.sleep(min(POLL, max(0.0, deadline - time.monotonic())))
+        if as_json:
+            self._print_package(found)
+        else:
+            for line in _in_a_few_lines(case.read(found)):
+                self._print(line)
+        if says:
+            self.stderr.write(says)
+        return code
+
+    # Printing
+
+    def _print(self, *parts: str) -> None:
+        self.stdout.write(_one_line("".join(parts)))
+
+    def _print_package(self, run: Run) -> int:
+        self._print_json(case.read(run))
+        return DONE
+
+    def _print_json(self, content: dict[str, Any]) -> None:
+        self.stdout.write(json.dumps(content, indent=2, cls=DjangoJSONEncoder))
+
+
+# What was given
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10_000:
+        raise ArgumentTypeError(f"must be a whole number from 1 to 10000, not {text!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= 86_400:
+        raise ArgumentTypeError(f"must be a number of seconds from 0 to 86400, not {text!r}")
+    return seconds
+
+
+def _json_object(option: str, text: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise BadInput(f"{option} is not valid JSON: {error.msg} at {where}.") from None
+    except RecursionError:
+        raise BadInput(f"{option} is nested too deeply.") from None
+    if not isinstance(content, dict):
+        raise BadInput(f'{option} must be a JSON object such as {{"order_id": "B456"}}, not {text[:40]}.')
+    return content
+
+
+def _person(name: str) -> User:
+    person = User.objects.filter(username=name).first()
+    if person is None:
+        raise BadInput(f"There is no account called {name!r}.")
+    if not person.is_active:
+        raise BadInput(f"The account {name!r} is switched off.")
+    return person
+
+
+def _run(number: str) -> Run:
+    try:
+        run_id = uuid.UUID(number)
+    except ValueError:
+        raise BadInput(f"{number!r} is not a run's id, which looks like {uuid.UUID(int=0)}.") from None
+    run = Run.objects.select_related("holder", "requester").filter(pk=run_id).first()
+    if run is None:
+        raise BadInput(f"There is no run {run_id} here. `manage.py runs list` shows those there are.")
+    return run
+
+
+def _outcome(option: str, text: str) -> Outcome:
+    try:
+        return Outcome(text.upper())
+    except ValueError:
+        raise BadInput(f"{option} must be one of {', '.join(Outcome)}, not {text!r}.") from None
+
+
+def _no_database(problem: DatabaseError | InterfaceError) -> str:
+    if "DATABASE_URL" in os.environ:
+        reason = (str(problem).strip().splitlines() or ["no reason given"])[0]
+        return f"The database that DATABASE_URL names does not answer: {_one_line(reason)}"
+    return f"Nothing is running in {settings.DATA_DIR}: start it with bin/up."
+
+
+def _stands_still(run: Run) -> bool:
+    """Stopped, in nobody's hands, and with nothing in its inbox that could move it on."""
+    return bool(run.outcome) and not run.owner and not run.inbox.filter(result="").exists()
+
+
+# What is told
+
+
+def _one_line(text: str) -> str:
+    """What services and agents wrote cannot steer the terminal."""
+    return visible(text).replace("\n", " ").replace("\t", " ")
+
+
+def _age(run: Run) -> str:
+    return spell(timezone.now() - (run.stopped_at or run.created_at))
+
+
+def _in_short(run: Run) -> dict[str, Any]:
+    return {
+        "run_id": str(run.pk),
+        "workflow": run.workflow,
+        "subject": run.subject,
+        "state": run.state,
+        "outcome": run.outcome,
+        "stop_reason": run.stop_reason,
+        "question": run.question,
+        "effects_at_risk": run.effects_at_risk,
+        "holder": run.holder.get_username() if run.holder and run.is_held() else "",
+        "answer_by": run.answer_by,
+        "created_at": run.created_at,
+        "stopped_at": run.stopped_at,
+    }
+
+
+def _aligned(rows: Iterable[list[str]], indent: str = "") -> Iterator[str]:
+    rows = [[_one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _in_a_few_lines(package: dict[str, Any]) -> Iterator[str]:
+    """Where a run stands, for somebody who waited for it."""
+    yield f"{package['title']}  ({package['workflow']} v{package['workflow_version']}, {package['run_id']})"
+    stands = package["outcome"] or "running"
+    reason = f" ({package['stop_reason']})" if package["stop_reason"] else ""
+    yield from _aligned(
+        [
+            ["state", package["state"]],
+            ["outcome", stands + reason],
+            ["acceptance", package["acceptance"]],
+            *([["question", package["question"]]] if package["question"] else []),
+            ["customer", package["customer_says"] or "–"],
+        ],
+        "  ",
+    )
+
+
+def _told(package: dict[str, Any]) -> Iterator[str]:
+    """The whole package for a person at a terminal."""
+    yield from _in_a_few_lines(package)
+    error = package["error"]
+    yield from _aligned(
+        [
+            ["goal", package["goal"]],
+            ["asked by", f"{package['requester']}, for {package['acts_for']}"],
+            ["held by", f"{package['holder']} until {package['held_until']}" if package["holder"] else "nobody"],
+            ["due", str(package["answer_by"] or package["next_look_at"] or "–")],
+            *([["error", f"{error['class']}, {error['count']} in a row"]] if error["class"] else []),
+            *([["recovery", package["recovery"]]] if package["recovery"] != "none" else []),
+        ],
+        "  ",
+    )
+    yield "Contract"
+    yield from _aligned(
+        (
+            [row["value"], row["label"], " ".join(filter(None, [row["says"], row["source"] and f"({row['source']})"]))]
+            for row in package["contract"]
+        ),
+        "  ",
+    )
+    yield "Effects"
+    for effect in package["effects"]:
+        yield f"  {effect['label']}: {effect['state']}, key {effect['operation_key']}"
+        yield from _aligned(_about_effect(effect), "    ")
+    if not package["effects"]:
+        yield "  none: nothing was planned or sent"
+    yield "Budgets"
+    yield from _aligned(
+        (
+            [line["dimension"], f"{line['spent']} of {line['limit']} spent", f"{line['left']} left"]
+            for line in package["budgets"]
+        ),
+        "  ",
+    )
+    yield "Events"
+    events = sorted(package["allowed_events"], key=lambda event: bool(event["why_not"]))
+    yield from _aligned(
+        (["no" if event["why_not"] else "yes", event["name"], event["why_not"] or event["says"]] for event in events),
+        "  ",
+    )
+
+
+def _about_effect(effect: dict[str, Any]) -> Iterator[list[str]]:
+    plan = effect["plan"]
+    yield ["target", effect["target"]]
+    if not effect["times_sent"]:
+        for field, now, then in plan["difference"]:
+            yield [field, f"{now} → {then}"]
+        yield ["undo", plan["undo"]]
+        if plan["needs_approval"]:
+            yield ["approval", f"{plan['needs_approval']}; until {effect['approval_expires_at']}"]
+        yield ["plan", effect["plan_digest"]]
+        return
+    yield ["sent", f"{effect['sent_at']}, {effect['times_sent']} time(s)"]
+    yield ["looked up", f"{effect['look_ups']} time(s), next {effect['next_look_at'] or 'when asked'}"]
+    if effect["last_answer"]:
+        yield ["answer", f"{effect['last_answer']}: {effect['last_answer_means']}"]
+    if effect["receipt"]:
+        yield ["receipt", json.dumps(effect["receipt"], ensure_ascii=False)]
+    if effect["reason"]:
+        yield ["because", effect["reason"]]
+    if effect["approved_by"]:
+        yield ["approved", f"by {effect['approved_by']}, {effect['approved_at']}"]

@@ -1,0 +1,66 @@
+"""`manage.py up`: the whole installation in one terminal."""
+
+import os
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from takeover.supervisor import CannotStart
+from takeover.supervisor.stack import Options, up
+
+
+class Command(BaseCommand):
+    help = "Starts the database, the broker, the workers, the demo's back office and the site, until Ctrl-C."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--port", default="8000", help="where the site answers (8000)")
+        parser.add_argument("--data-dir", help="where everything is kept (.data)")  # read by manage.py
+        parser.add_argument("--workers", default=str(min(2, os.cpu_count() or 1)), help="worker processes (2)")
+        parser.add_argument(
+            "--no-demo", dest="demo", action="store_false", help="no demo accounts, runs or back office"
+        )
+
+    def handle(self, *args: Any, port: str, workers: str, demo: bool, **options: Any) -> None:
+        try:
+            up(
+                Options(
+                    folder=settings.DATA_DIR,
+                    port=_between("--port", port, 1, 65535),
+                    workers=_between("--workers", workers, 1, 64),
+                    demo=demo,
+                ),
+                welcome=lambda address: _welcome(address, settings.DATA_DIR, demo),
+            )
+        except CannotStart as sentence:
+            self.stderr.write(str(sentence))
+            sys.exit(1)
+        except OSError as error:
+            where = error.filename or settings.DATA_DIR
+            self.stderr.write(f"{where}: {error.strerror}. See that the disk has room and that you may write there.")
+            sys.exit(1)
+
+
+def _between(option: str, value: str, low: int, high: int) -> int:
+    if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
+        raise CannotStart(f"{option} must be a whole number from {low} to {high}, not {value!r}.")
+    return int(value)
+
+
+def _welcome(address: str, folder: Path, demo: bool) -> str:
+    lines = [f"Takeover is ready: {address}", ""]
+    if demo:
+        from takeover.demo.accounts import ACCOUNTS, PASSWORD
+
+        lines += [f"Sign in with the password {PASSWORD!r} as"]
+        lines += [f"  {name:<14} {role}" for name, role in ACCOUNTS.items()]
+    else:
+        lines += ["Make the first account in another terminal:"]
+        lines += [f"  {sys.executable} manage.py createsuperuser --data-dir {folder}"]
+    lines += ["", f"Everything is kept in {folder}. Stop with Ctrl-C."]
+    rule = "=" * max(map(len, lines))
+    return "\n".join(["", rule, *lines, rule, ""])

@@ -1,0 +1,227 @@
+"""The processes of one installation, in the order in which they need each other."""
+
+import http.client
+import os
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from takeover.supervisor import CannotStart, postgres, valkey
+from takeover.supervisor.children import CLONE, Child
+from takeover.supervisor.installation import Installation
+from takeover.supervisor.watch import StopRequested, Watch
+
+HERE = "127.0.0.1"
+THREADS = 16  # a worker mostly waits for services and models, so it can hold many runs at once
+
+
+@dataclass(frozen=True)
+class Options:
+    folder: Path
+    port: int
+    workers: int
+    demo: bool
+
+
+def up(options: Options, welcome: Callable[[str], str]) -> None:
+    """Start everything, print `welcome` once the site can be reached, and stay until asked to stop."""
+    installation = Installation(options.folder)
+    watch = Watch(installation)
+    _check_port(options.port)
+    with installation.held():
+        try:
+            _run(Stack(options, installation, watch), welcome)
+        except StopRequested:
+            pass
+        finally:
+            watch.bring_down()
+
+
+def _run(stack: "Stack", welcome: Callable[[str], str]) -> None:
+    stack.start_servers()
+    stack.prepare()
+    stack.start_product()
+    stack.watch.print(welcome(stack.env["SITE_URL"]))
+    stack.fill_the_demo()
+    stack.watch.attend()
+
+
+class Stack:
+    def __init__(self, options: Options, installation: Installation, watch: Watch) -> None:
+        self.options, self.installation, self.watch = options, installation, watch
+        self.env = os.environ | {
+            "TAKEOVER_DATA_DIR": str(options.folder),
+            "SITE_URL": f"http://localhost:{options.port}",
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    @property
+    def job_env(self) -> dict[str, str]:
+        """For every process that is not the web server: few connections, kept, instead of a pool."""
+        return self.env | {"WORKER": "1"}
+
+    def start_servers(self) -> None:
+        folder, sockets = self.installation.folder, self.installation.sockets
+        if "DATABASE_URL" in os.environ:
+            _check_database(self.env["DATABASE_URL"])
+        else:
+            if not os.path.lexists(folder / "postgres"):
+                self.watch.say("up", f"making a database in {folder / 'postgres'}")
+            server, self.env["DATABASE_URL"] = postgres.server(folder / "postgres", sockets, dict(self.env))
+            self.watch.bring_up(server)
+        if "REDIS_URL" in os.environ:
+            _check_broker(self.env["REDIS_URL"])
+        else:
+            server, self.env["REDIS_URL"] = valkey.server(sockets, dict(self.env))
+            self.watch.bring_up(server)
+        if "BACK_OFFICE_URL" not in os.environ and self.options.demo:
+            self.env["BACK_OFFICE_URL"] = f"http://{HERE}:{_free_port(self.options.port + 1)}"
+        published = ("DATABASE_URL", "REDIS_URL", "BACK_OFFICE_URL", "SITE_URL")
+        self.installation.publish({name: self.env[name] for name in published if name in self.env})
+
+    def prepare(self) -> None:
+        commands = [self._command("migrate", "migrate", "--verbosity=1")]
+        # Compressing takes seconds, so it is done again only when a file or a package has changed.
+        stamp, sources = self.options.folder / "static" / ".sources", _fingerprint(CLONE / "static")
+        if not stamp.exists() or stamp.read_text() != sources:
+            commands.append(self._command("static", "collectstatic", "--no-input", "--verbosity=0"))
+        self._manage(*commands)
+        stamp.write_text(sources)
+        if self.options.demo and not self.installation.demo_done.exists():
+            self._manage(self._command("accounts", "demo", "--accounts-only"))
+
+    def start_product(self) -> None:
+        children = [self._worker(number) for number in range(1, self.options.workers + 1)]
+        children.append(Child("sweeper", _python("manage.py", "sweep"), self.job_env))
+        if self.options.demo and "BACK_OFFICE_URL" not in os.environ:
+            children.append(self._back_office())
+        self.watch.bring_up(*children, self._web())
+
+    def fill_the_demo(self) -> None:
+        done = self.installation.demo_done
+        if not self.options.demo or done.exists():
+            return
+        demo = self._command("demo", "demo")
+        self.watch.run(demo)
+        if demo.exit_code == 0:
+            done.touch()
+        else:
+            ended = f"the demo ended with {demo.exit_code}"
+            self.watch.say("up", f"{ended}; the site stays up, and the next start tries again")
+
+    def _command(self, name: str, *arguments: str) -> Child:
+        return Child(name, _python("manage.py", *arguments), self.job_env, restarts=False)
+
+    def _manage(self, *commands: Child) -> None:
+        self.watch.run(*commands)
+        for command in commands:
+            if command.exit_code:
+                raise CannotStart(f"{command.name} ended with {command.exit_code}: see its lines above.")
+
+    def _worker(self, number: int) -> Child:
+        marker = self.installation.folder / f"worker-{number}.ready"
+        command = ["celery", "--quiet", "-A", "takeover.celery", "worker", "-n", f"worker{number}@%h", "-l", "INFO"]
+        pool = ["-P", "threads", "-c", str(THREADS)]
+        # Nothing needs the workers' own chatter, and it is what has kept workers silent after a broker's restart.
+        quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+        return Child(
+            name=f"worker-{number}",
+            argv=_python("-m", *command, *pool, *quiet),
+            # The migration command has checked the installation already, and a worker needs no addresses of pages.
+            env=self.job_env | {"WORKER_READY_FILE": str(marker), "CELERY_SKIP_CHECKS": "1"},
+            marker=marker,
+            patience=40,  # a little more than the soft shutdown that the settings allow
+        )
+
+    def _back_office(self) -> Child:
+        address = urlsplit(self.env["BACK_OFFICE_URL"])
+        place = ["--host", HERE, "--port", str(address.port), "--data", str(self.options.folder / "backoffice.sqlite3")]
+        return Child(
+            name="backoffice",
+            argv=_python("-m", "takeover.demo.backoffice", *place),
+            env=self.env,
+            is_ready=lambda: _answers(address.port or 0, "/health"),
+        )
+
+    def _web(self) -> Child:
+        port = self.options.port
+        place = ["--host", HERE, "--port", str(port)]
+        # An open stream of live updates would hold the shutdown up for ever.
+        manners = ["--lifespan", "off", "--timeout-graceful-shutdown", "3", "--no-access-log"]
+        return Child(
+            name="web",
+            argv=_python("-m", "uvicorn", "takeover.asgi:application", *place, *manners),
+            env=self.env,
+            is_ready=lambda: _answers(port, "/"),
+        )
+
+
+def _python(*arguments: str) -> list[str]:
+    if arguments[0] == "manage.py":
+        arguments = (str(CLONE / "manage.py"), *arguments[1:])
+    return [sys.executable, *arguments]
+
+
+def _fingerprint(folder: Path) -> str:
+    files = [CLONE / "requirements.lock", *sorted(path for path in folder.rglob("*") if path.is_file())]
+    return "\n".join(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
+
+
+def _answers(port: int, path: str) -> bool:
+    connection = http.client.HTTPConnection(HERE, port, timeout=5)
+    try:
+        connection.request("GET", path, headers={"Host": f"localhost:{port}"})
+        return connection.getresponse().status < 500
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HERE, port))
+        except OSError:
+            return False
+    return True
+
+
+def _check_port(port: int) -> None:
+    if not _is_free(port):
+        reason = "needs root's rights" if port < 1024 and os.geteuid() else "is taken by another program"
+        raise CannotStart(
+            f"Port {port} {reason}: choose another with --port, for example --port {8000 + port % 1000 + 1}."
+        )
+
+
+def _free_port(wanted: int) -> int:
+    if wanted < 65536 and _is_free(wanted):
+        return wanted
+    with socket.socket() as probe:
+        probe.bind((HERE, 0))
+        return int(probe.getsockname()[1])
+
+
+def _check_database(address: str) -> None:
+    import psycopg
+
+    try:
+        psycopg.connect(address, connect_timeout=5).close()
+    except psycopg.Error as error:
+        reason = str(error).strip().splitlines()[0]
+        raise CannotStart(f"DATABASE_URL leads to no database ({reason}): correct it, or unset it.") from None
+
+
+def _check_broker(address: str) -> None:
+    import redis
+
+    try:
+        with redis.Redis.from_url(address, socket_connect_timeout=5) as client:
+            client.ping()
+    except (redis.RedisError, ValueError) as error:
+        raise CannotStart(f"REDIS_URL leads to no broker ({error}): correct it, or unset it.") from None

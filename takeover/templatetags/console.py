@@ -1,0 +1,253 @@
+"""How the console writes things: instants and durations, the three values, states, amounts, and text from outside."""
+
+import json
+import unicodedata
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import template
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+from runs.domain.budget import Dimension
+from runs.domain.effects import EffectState
+from takeover.console import words
+
+register = template.Library()
+
+SOON = timedelta(minutes=15)
+FULL = timedelta(hours=4)  # the bar of a case that is due this far away or further is empty
+
+
+# Instants and durations
+
+
+def instant(value: datetime | str | None) -> datetime | None:
+    """An instant from a row or from JSON, in the viewer's zone."""
+    found = parse_datetime(value) if isinstance(value, str) else value
+    if found is None:
+        return None
+    return timezone.localtime(found if timezone.is_aware(found) else timezone.make_aware(found))
+
+
+def spell(length: timedelta) -> str:
+    """A duration as a person says it: "45 s", "12 min", "1 h 12", "2 d 3 h"."""
+    seconds = max(0, int(length.total_seconds()))
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if days:
+        rest = hours % 24
+        return _("%(d)d d %(h)d h") % {"d": days, "h": rest} if rest and days < 10 else _("%d d") % days
+    if hours:
+        return _("%(h)d h %(m)02d") % {"h": hours, "m": minutes % 60}
+    return _("%d min") % minutes if minutes else _("%d s") % seconds
+
+
+def spell_due(left: timedelta) -> str:
+    if left < timedelta(0):
+        return _("%s late") % spell(-left)
+    return _("due in %s") % spell(left)
+
+
+def spell_clock(at: datetime) -> str:
+    if at.date() == timezone.localtime().date():
+        return date_format(at, "H:i:s")
+    if at.year == timezone.localtime().year:
+        return date_format(at, "j M H:i")
+    return date_format(at, "j M Y H:i")
+
+
+def _time(at: datetime, text: str) -> SafeString:
+    exact = f"{date_format(at, 'j F Y, H:i:s')} {at.tzname()}"
+    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(timespec="seconds"), exact, text)
+
+
+@register.simple_tag
+def clock(value: datetime | str | None) -> SafeString | str:
+    """When it was, in clock time."""
+    at = instant(value)
+    return _time(at, spell_clock(at)) if at else "–"
+
+
+@register.simple_tag
+def age(value: datetime | str | None) -> SafeString | str:
+    """How long ago it was."""
+    at = instant(value)
+    return _time(at, spell(timezone.now() - at)) if at else "–"
+
+
+@register.simple_tag
+def left(value: datetime | str | None) -> SafeString | str:
+    """How long until then."""
+    at = instant(value)
+    return _time(at, spell(at - timezone.now())) if at else "–"
+
+
+@register.simple_tag
+def due(value: datetime | str | None) -> SafeString | str:
+    """When an answer is due, or how late it is."""
+    at = instant(value)
+    return _time(at, spell_due(at - timezone.now())) if at else "–"
+
+
+@register.filter
+def urgency(value: datetime | str | None) -> str:
+    """Which of the three looks a due time has."""
+    at = instant(value)
+    if not at:
+        return "none"
+    rest = at - timezone.now()
+    return "late" if rest < timedelta(0) else "soon" if rest < SOON else "calm"
+
+
+@register.filter
+def pressure(value: datetime | str | None) -> int:
+    """How full the bar under a due time is, in percent."""
+    at = instant(value)
+    if not at:
+        return 0
+    rest = at - timezone.now()
+    return 100 if rest < timedelta(0) else max(8, 100 - int(100 * rest / FULL))
+
+
+# Values and states: colour, shape and word together
+
+MARK_OF_EFFECT = {
+    EffectState.PLANNED: "none",
+    EffectState.APPROVED: "none",
+    EffectState.SENT: "unknown",
+    EffectState.ACKNOWLEDGED: "pending",
+    EffectState.UNKNOWN: "unknown",
+    EffectState.CONFIRMED: "met",
+    EffectState.REJECTED: "unmet",
+    EffectState.ABSENT: "none",
+}
+MARK_OF_ACCEPTANCE = {"succeeded": "met", "failed": "unmet", "unknown": "unknown"}
+
+
+def _mark(kind: str, text: str) -> SafeString:
+    return format_html('<span class="mark" data-mark="{}">{}</span>', kind, text)
+
+
+@register.simple_tag
+def value_mark(value: str) -> SafeString:
+    """MET, UNMET or UNKNOWN; whatever else there might be is unknown."""
+    known = value if value in {"MET", "UNMET", "UNKNOWN"} else "UNKNOWN"
+    text = {"MET": pgettext("assertion", "MET"), "UNMET": pgettext("assertion", "UNMET")}
+    return _mark(known.lower(), text.get(known) or pgettext("assertion", "UNKNOWN"))
+
+
+@register.simple_tag
+def acceptance_mark(value: str) -> SafeString:
+    text = {"succeeded": _("succeeded"), "failed": _("failed")}
+    return _mark(MARK_OF_ACCEPTANCE.get(value, "unknown"), text.get(value) or _("unknown"))
+
+
+@register.simple_tag
+def effect_mark(state: str) -> SafeString:
+    return _mark(MARK_OF_EFFECT.get(EffectState(state), "unknown"), words.word(state, words.EFFECT))
+
+
+@register.filter
+def word(code: str | None) -> str:
+    return words.word(code) if code else ""
+
+
+@register.filter
+def state_word(code: str) -> str:
+    return words.word(code, words.STATE)
+
+
+@register.filter
+def outcome_word(code: str) -> str:
+    return words.word(code, words.OUTCOME)
+
+
+@register.filter
+def reason_word(code: str) -> str:
+    return words.word(code, words.REASON)
+
+
+@register.filter
+def answer_word(code: str | None) -> str:
+    return words.word(code, words.ANSWER) if code else ""
+
+
+@register.filter
+def workflow_word(name: str) -> str:
+    return words.workflow(name)
+
+
+@register.filter
+def face(name: str) -> str:
+    """Two letters for a person."""
+    parts = [part for part in name.replace(".", " ").replace("_", " ").split() if part]
+    letters = parts[0][0] + parts[-1][0] if len(parts) > 1 else name[:2]
+    return letters.upper()
+
+
+@register.filter
+def short(value: object) -> str:
+    """The ends of a long identifier; the whole stands in the title or beside it."""
+    text = str(value)
+    return f"{text[:4]}…{text[-2:]}" if len(text) > 12 else text
+
+
+# Amounts
+
+
+@register.filter
+def amount(number: int, dimension: str) -> str:
+    if dimension == Dimension.WALL_TIME:
+        return spell(timedelta(seconds=number))
+    if dimension == Dimension.COST:
+        return f"{number / 1_000_000:.3f}".rstrip("0").rstrip(".")
+    return str(number)
+
+
+@register.filter
+def share(part: int, whole: int) -> int:
+    """`part` of `whole` in percent, for a bar."""
+    return min(100, max(0, round(100 * part / whole))) if whole else 0
+
+
+# Text that somebody else wrote
+
+
+@register.filter
+def visible(text: object) -> str:
+    """`text` with every character shown that could hide or turn around what stands beside it (escaping comes after)."""
+    return "".join(
+        f"[U+{ord(sign):04X}]" if unicodedata.category(sign) in {"Cc", "Cf", "Zl", "Zp"} and sign not in "\n\t" else sign
+        for sign in str(text)
+    )
+
+
+@register.filter
+def is_long(text: object) -> bool:
+    return len(str(text)) > 320 or str(text).count("\n") > 5
+
+
+@register.filter
+def as_json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+@register.filter
+def starts_with(text: str, beginning: str) -> bool:
+    return str(text).startswith(beginning)
+
+
+@register.filter
+def item(mapping: Any, key: str) -> Any:
+    return mapping[key]
+
+
+@register.filter
+def is_sentence(text: object) -> bool:
+    """Whether an error speaks to people; Django's own "not found" carries the name of a view or a list of patterns."""
+    return str(text).endswith(".")

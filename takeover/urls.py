@@ -1,0 +1,58 @@
+"""Every address of the product, grouped by resource."""
+
+from django.contrib.auth.views import LogoutView
+from django.urls import include, path
+
+from takeover.console import approvals, case, events, live, outcomes, queue
+from takeover.console.sign_in import SignIn
+
+# /
+queue_urls = [
+    path("", queue.queue, name="queue"),
+    path("queue/list/", queue.queue_list, name="queue-list"),
+    path("queue/news/", queue.queue_news, name="queue-news"),
+    path("queue/counts/", queue.desk_counts, name="desk-counts"),
+    path("queue/take-next/", queue.take_next, name="take-next"),
+    path("queue/<uuid:run_id>/claim/", queue.claim_row, name="claim-row"),
+]
+
+# /runs/<uuid>/
+case_urls = [
+    path("", case.case, name="case"),
+    path("body/", case.case_body, name="case-body"),
+    path("package.json", case.package, name="package"),
+    path("claim/", case.claim, name="claim"),
+    path("release/", case.release, name="release"),
+    path("events/<slug:name>/", events.event, name="event"),
+    path("events/<slug:name>/form/", events.event_form, name="event-form"),
+]
+
+# /approvals/
+approval_urls = [
+    path("", approvals.approvals, name="approvals"),
+    path("list/", approvals.approvals_list, name="approvals-list"),
+]
+
+outcome_urls = [
+    path("outcomes/", outcomes.outcomes, name="outcomes"),
+    path("outcomes/runs/", outcomes.runs, name="outcomes-runs"),
+    path("outcomes.csv", outcomes.outcomes_csv, name="outcomes-csv"),
+]
+
+# /outcomes/
+outcomes_urls = [
+    path("", outcomes.outcomes, name="outcomes"),
+    path("runs/", outcomes.runs, name="outcomes-runs"),
+    path("outcomes.csv", outcomes.outcomes_csv, name="outcomes-csv"),
+]
+
+urlpatterns = [
+    path("", include(queue_urls)),
+    path("runs/<uuid:run_id>/", include(case_urls)),
+    path("approvals/", include(approval_urls)),
+    path("", include(outcome_urls)),
+    path("outcomes/", include(outcomes_urls)),
+    path("live/", live.live, name="live"),
+    path("sign-in/", SignIn.as_view(), name="sign-in"),
+    path("sign-out/", LogoutView.as_view(), name="sign-out"),
+]

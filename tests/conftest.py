@@ -1,0 +1,178 @@
+"""Fixtures for tests that need more than Python. Run by `bin/test`, which starts PostgreSQL and Valkey."""
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+
+from takeover.supervisor.children import Child, stop
+from tests import processes
+from tests.processes import BackOffice, Broker, Standing
+
+POOL = os.environ.get("TEST_POOL", "threads")  # prefork must pass too
+CHROMIUM = os.environ.get("BROWSER", "")
+# A refused request is an answer like any other; what it says is for the test to look at.
+REFUSED = "Failed to load resource: the server responded with a status of 4"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not CHROMIUM:
+        left_out = pytest.mark.skip(reason="left out for want of Chromium: install it (Debian: apt install chromium)")
+        for item in items:
+            if item.get_closest_marker("browser"):
+                item.add_marker(left_out)
+
+
+@pytest.fixture(scope="session")
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("processes")
+
+
+@pytest.fixture(scope="session")
+def _back_office_process(_folder: Path) -> Iterator[BackOffice]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    child = processes.start_back_office(_folder, port)
+    office = BackOffice(f"http://127.0.0.1:{port}")
+    yield office
+    office.client.close()
+    stop([child])
+
+
+@pytest.fixture
+def back_office(_back_office_process: BackOffice) -> BackOffice:
+    """As on its first day: the seeded orders, no faults, an empty ledger."""
+    _back_office_process.reset()
+    return _back_office_process
+
+
+@pytest.fixture(scope="session")
+def product_env(django_db_setup: None, _back_office_process: BackOffice) -> dict[str, str]:
+    return processes.product_env(_back_office_process.url)
+
+
+@pytest.fixture(scope="session")
+def _worker_process(product_env: dict[str, str], _folder: Path) -> Iterator[Standing]:
+    name = f"{os.environ.get('PYTEST_XDIST_WORKER', 'gw0')}@test"
+    process = Standing(
+        lambda: processes.celery_worker(name, product_env, _folder, POOL, concurrency=4), _folder / "worker.log"
+    )
+    yield process
+    process.end()
+
+
+@pytest.fixture(scope="session")
+def _sweeper_process(product_env: dict[str, str], _folder: Path) -> Iterator[Standing]:
+    process = Standing(lambda: processes.sweeper(product_env), _folder / "sweeper.log")
+    yield process
+    process.end()
+
+
+@pytest.fixture
+def worker(transactional_db: None, back_office: BackOffice, _worker_process: Standing) -> Iterator[Standing]:
+    """A Celery worker on this test's database and broker."""
+    broker = Broker()
+    broker.forget()
+    _worker_process.go_on()
+    yield _worker_process
+    # Nobody may be in the middle of a step when the tables are emptied: it would hold a lock, or write afterwards.
+    processes.abandon_runs()
+    try:
+        processes.wait_until(lambda: broker.is_empty() and processes.is_idle(_worker_process))
+    except TimeoutError:
+        _worker_process.kill()
+    _worker_process.stand_still()
+
+
+@pytest.fixture
+def sweeper(transactional_db: None, _sweeper_process: Standing) -> Iterator[Standing]:
+    _sweeper_process.go_on()
+    yield _sweeper_process
+    _sweeper_process.stand_still()
+
+
+@pytest.fixture
+def start_worker(transactional_db: None, product_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., Child]]:
+    """Makes workers that a test may kill: `start_worker(ENGINE_LEASE="2")`."""
+    started: list[Child] = []
+
+    def start(pool: str = POOL, concurrency: int = 4, **env: str) -> Child:
+        name = f"own{len(started)}-{os.environ.get('PYTEST_XDIST_WORKER', 'gw0')}@test"
+        child = processes.celery_worker(name, product_env | env, tmp_path, pool, concurrency)
+        started.append(child)
+        return processes.launch(child, tmp_path / f"{child.name}.log")
+
+    Broker().forget()
+    yield start
+    for child in started:
+        child.kill()
+    Broker().forget()
+
+
+@pytest.fixture(scope="session")
+def _site(django_db_setup: None) -> Iterator[str]:
+    from takeover.asgi import application
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(application, lifespan="off", log_level="warning", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        processes.wait_until(lambda: server.started)
+        yield f"http://localhost:{listener.getsockname()[1]}"
+        server.should_exit = True
+        thread.join(10)
+
+
+@pytest.fixture
+def live_site(transactional_db: None, _site: str) -> str:
+    """The address of the site, served by uvicorn as in production: Django's own live server cannot stream."""
+    return _site
+
+
+@pytest.fixture(scope="session")
+def _browser() -> Iterator[Browser]:
+    quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses to run as root with one
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*quiet, *sandbox])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def new_page(live_site: str, _browser: Browser, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Page]]:
+    """Opens pages for different people. A script error or a CSP violation in any of them fails the test."""
+    # Playwright's synchronous interface keeps a loop running in this thread, which Django takes for asynchronous code.
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    complaints: list[str] = []
+    contexts: list[BrowserContext] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type == "error" and not message.text.startswith(REFUSED):
+            complaints.append(message.text)
+
+    def open_page(width: int = 1280, height: int = 800) -> Page:
+        context = _browser.new_context(base_url=live_site, viewport={"width": width, "height": height})
+        context.set_default_timeout(10_000)
+        context.on("console", note)
+        context.on("weberror", lambda error: complaints.append(str(error.error)))
+        contexts.append(context)
+        return context.new_page()
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not complaints, "\n".join(complaints)
+
+
+@pytest.fixture
+def browser_page(new_page: Callable[..., Page]) -> Page:
+    return new_page()
