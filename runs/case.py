@@ -4,13 +4,14 @@ One reading for everyone: the engine writes it down with a stop, the console sho
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
-from runs.domain.budget import Ledger
+from runs.domain.budget import Dimension, Ledger, Line
 from runs.domain.contract import Fact, Value
 from runs.domain.effects import MEANING, UNRESOLVED, Answer, Effect
 from runs.domain.interventions import CATALOGUE, why_not
@@ -44,7 +45,7 @@ def package(
     steps: list[dict[str, Any]],
     now: datetime,
 ) -> dict[str, Any]:
-    """The package of a run with the given values. Holds no secret: what it is made from was redacted when it was stored.
+    """The package of a run with the given values. Holds no secret: what it is made of was redacted when it was stored.
 
     About a person who was not entitled, it holds nothing of the subject beyond what that person said themselves.
     """
@@ -84,7 +85,8 @@ def package(
                 "reserved": line.reserved,
                 "left": line.available,
             }
-            for dimension, line in ledger.lines.items()
+            for dimension in Dimension
+            if (line := _line(run, ledger, dimension, now))
         ],
         "error": {"class": str(run.error_class), "count": run.error_count},
         "last_checkpoint": next((s["summary"] for s in reversed(steps) if s["status"] == Step.Status.DONE), ""),
@@ -103,6 +105,15 @@ def package(
         "stopped_at": run.stopped_at,
         "made_at": now,
     }
+
+
+def _line(run: Run, ledger: Ledger, dimension: Dimension, now: datetime) -> Line | None:
+    """One line of the ledger; wall time runs by itself, so what was spent of it is read off the clock."""
+    line = ledger.lines.get(dimension)
+    if line is None or dimension is not Dimension.WALL_TIME:
+        return line
+    ended = run.stopped_at if run.is_final and run.stopped_at else now
+    return replace(line, spent=int((ended - run.created_at).total_seconds()))
 
 
 def title(run: Run) -> str:

@@ -1,7 +1,7 @@
 """Everything a person may do to a run: the only door for writes from above (screens, command line, API).
 
-A person never edits a run. They claim the case, and they send events, which a worker carries out; both are recorded, and
-so is what was refused. Lock order: the run's row, then its inbox.
+A person never edits a run. They claim the case, and they send events, which a worker carries out. Both are recorded,
+and so is what was refused. Lock order: the run's row, then its inbox.
 """
 
 import json
@@ -56,12 +56,12 @@ class PossibleEvent:
 
 
 def start(
-    workflow: str, input: Mapping[str, Any], by: User, request_key: str = "", policy: str = ""
+    workflow: str, given: Mapping[str, Any], by: User, request_key: str = "", policy: str = ""
 ) -> tuple[Run, bool]:
     """Start a run, or find the one that is already open for this subject. Returns it and whether it is new."""
     _require(by, Permission.START, "start", None)
     known = _workflow(workflow, by)
-    _check(known.input_schema, input, "input", by, "start", None)
+    _check(known.input_schema, given, "input", by, "start", None)
     if policy and policy not in POLICIES:
         _refuse(
             by,
@@ -73,14 +73,14 @@ def start(
         )
     if len(request_key) > 120:
         _refuse(by, "start", None, "invalid", "request_key: at most 120 characters.", "request_key")
-    acts_for = known.acts_for(input, by.get_username())
-    _check_subject(known, input, acts_for, by)
+    acts_for = known.acts_for(given, by.get_username())
+    _check_subject(known, given, acts_for, by)
     run = Run(
         workflow=known.name,
         workflow_version=known.version,
         policy=policy or "scripted",
-        subject=known.subject(input),
-        input=dict(input),
+        subject=known.subject(given),
+        input=dict(given),
         request_key=request_key,
         requester=by,
         acts_for=acts_for,
@@ -117,9 +117,9 @@ def _workflow(name: str, by: User) -> Workflow:
     return known
 
 
-def _check_subject(workflow: Workflow, input: Mapping[str, Any], acts_for: str, by: User) -> None:
+def _check_subject(workflow: Workflow, given: Mapping[str, Any], acts_for: str, by: User) -> None:
     """Refuse a subject that the authority definitely does not know. No answer is no refusal: the run will find out."""
-    name, params, field = workflow.exists(input, acts_for)
+    name, params, field = workflow.exists(given, acts_for)
     tool = workflow.tools[name]
     try:
         tool.perform(service(tool.service), Call(name, params), START_CHECK)
@@ -145,7 +145,8 @@ def claim(run_id: UUID, by: User) -> Run:
                 Event.objects.record(run, "case_claimed", by)
             _nudge_after_commit(run.pk)
             return _get(run_id)
-    _refuse_held(by, "claim", _get(run_id))
+    held = _not_theirs(_get(run_id), by) or "Somebody else was first. Try again."
+    _refuse(by, "claim", run, "held", held, status=409)
 
 
 def release(run_id: UUID, by: User) -> None:
@@ -163,11 +164,9 @@ def release(run_id: UUID, by: User) -> None:
 def take_next(by: User, outcome: str = "") -> Run | None:
     """Claim the most urgent case that nobody has. Two people at once get two different ones."""
     _require(by, Permission.OPERATE, "take_next", None)
-    waiting = Run.objects.with_people().unclaimed()
-    if outcome:
-        waiting = waiting.filter(outcome=outcome)
-    else:
-        waiting = waiting.exclude(outcome=Outcome.WAITING)  # those go on by themselves
+    cases = Run.objects.with_people().unclaimed()
+    # Those that wait for the machine go on by themselves; they are taken only when asked for.
+    waiting = cases.filter(outcome=outcome) if outcome else cases.exclude(outcome=Outcome.WAITING)
     with transaction.atomic():
         run = waiting.most_urgent_first().select_for_update(skip_locked=True, of=("self",)).first()
         if run is None:
@@ -311,10 +310,6 @@ def _not_theirs(run: Run, by: User) -> str:
     return ""
 
 
-def _refuse_held(by: User, attempted: str, run: Run) -> NoReturn:
-    _refuse(by, attempted, run, "held", _not_theirs(run, by) or "Somebody else was first. Try again.", status=409)
-
-
 def _check(schema: Mapping[str, Any], value: Any, what: str, by: User, attempted: str, run: Run | None) -> None:
     """Hold `value` against a JSON Schema; the first thing wrong is refused with its field's name."""
     if not isinstance(value, dict):
@@ -364,8 +359,12 @@ def _list(names: Any) -> str:
 
 
 def _wake_after_commit(run_id: UUID) -> None:
-    # A lambda, because Django's robust hooks want a name that functools.partial lacks; lost, the sweeper finds the run.
-    transaction.on_commit(lambda: (wake(run_id), _nudge(run_id)) and None, robust=True)
+    def wake_and_nudge() -> None:
+        wake(run_id)
+        _nudge(run_id)
+
+    # Robust: the event is committed, and a broker that is away must not turn that into an error. The sweeper finds it.
+    transaction.on_commit(wake_and_nudge, robust=True)
 
 
 def _nudge_after_commit(run_id: UUID) -> None:

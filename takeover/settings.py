@@ -158,7 +158,7 @@ ENGINE_SLICE = env.integer("ENGINE_SLICE", 5)
 ENGINE_SWEEP = env.integer("ENGINE_SWEEP", 2, low=1)
 ENGINE_MAX_DISPATCHES = env.integer("ENGINE_MAX_DISPATCHES", 5, low=1)
 
-# Multiplies every wait of the engine (retries, look-ups, grace). Below 1 only in trials: it shortens safety margins too.
+# Multiplies every wait of the engine (retries, look-ups, grace). Below 1 only in trials: it shortens margins too.
 ENGINE_PACE = env.number("ENGINE_PACE", 1.0)
 
 # Services the shipped workflows act on, known by HTTP only.
@@ -171,5 +171,11 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {
+        "httpx2": {"level": "WARNING"},  # a line a request, with its address
+        # Two lines for every wake-up say nothing that the runs' own record does not.
+        "celery.app.trace": {"level": "WARNING"},
+        "celery.worker.strategy": {"level": "WARNING"},
+    },
     "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "INFO")},
 }

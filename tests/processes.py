@@ -157,6 +157,13 @@ class BackOffice:
     def fault(self, order_id: str, name: str, **parameters: Any) -> None:
         self._post("/control/faults", {"order_id": order_id, "fault": name, **parameters})
 
+    def clear(self, order_id: str) -> None:
+        """Switch the faults of an order off."""
+        self.client.delete("/control/faults", params={"order_id": order_id}).raise_for_status()
+
+    def change_order(self, order_id: str, **fields: Any) -> None:
+        self.client.put(f"/control/orders/{order_id}", json=fields).raise_for_status()
+
     def ledger(self, order_id: str) -> Any:
         answer = self.client.get("/control/ledger", params={"order_id": order_id})
         answer.raise_for_status()

@@ -56,7 +56,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Fact:
-    """What a read-only call brought back. `stretch` counts the stops before it, so a resumed run can tell old from new."""
+    """What a read-only call brought back. `stretch` counts the stops before it: a resumed run tells old from new."""
 
     name: str
     data: Mapping[str, Any]

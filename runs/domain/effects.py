@@ -98,7 +98,7 @@ def fingerprint(value: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class WritePlan:
-    """One proposed write, complete enough to be approved: what, where, against what is there now, and how to undo it."""
+    """One proposed write, complete enough to be approved: what, where, against what is there now, how to undo it."""
 
     operation: str  # the tool
     target: str

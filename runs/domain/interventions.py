@@ -120,7 +120,7 @@ CATALOGUE: dict[Move, EventKind] = {
         EventKind(
             Move.EFFECT_REFUTED,
             "It did not happen",
-            "Says that the write did not take effect. The service is asked again; your word never lets it be sent again.",
+            "Says that the write did not take effect. The service is asked; your word never lets it be sent again.",
             Permission.OPERATE,
             _payload(("reference",), reference=REFERENCE),
             _BLOCKED,

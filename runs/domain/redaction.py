@@ -1,4 +1,4 @@
-"""What must not leave a run: secrets by the name of their field, by their known value, and by their shape (spec section 9).
+"""What must not leave a run: secrets by the name of their field, by known value, and by shape (spec section 9).
 
 Applied to everything that is stored for people: packages, summaries, payloads.
 """

@@ -128,7 +128,7 @@ OUTCOME_OF: dict[StopReason, Outcome] = {
 
 
 class Recovery(StrEnum):
-    """What is being done about effects that went wrong; has its own progress and never turns a success into a failure."""
+    """What is being done about effects that went wrong; never turns a success into a failure."""
 
     NONE = "none"
     RECONCILE = "reconcile"
@@ -137,7 +137,7 @@ class Recovery(StrEnum):
 
 
 class Move(StrEnum):
-    """A named cause of a transition. The first group is the control layer's, the second comes from people and services."""
+    """A named cause of a transition: first the control layer's, then those that people and services send."""
 
     STARTED = "started"
     PROPOSAL_ACCEPTED = "proposal_accepted"

@@ -149,7 +149,8 @@ def _begin(held: Held, outlook: Outlook) -> None:
 def _ask_approval(held: Held, outlook: Outlook) -> None:
     """Put the planned write before a person. A plan that differs from the one shown before says what changed."""
     effect = outlook.effect
-    assert effect and held.workflow
+    assert effect
+    assert held.workflow
     before = next((known for known in held.effects if known.key == effect.key), None)
     if before and before.plan.digest != effect.plan.digest:
         held.record("plan_replaced", digest=effect.plan.digest, changed=_changes(before.plan, effect.plan))
@@ -199,7 +200,8 @@ def _refute(held: Held, outlook: Outlook) -> None:
 
 def _retry_at(held: Held) -> datetime:
     """Exponential backoff with full jitter; what the service asked for is honoured and not shortened."""
-    assert held.workflow and held.failure
+    assert held.workflow
+    assert held.failure
     longest = held.workflow.retry_after * 2 ** max(0, held.progress.errors_in_a_row - 1)
     wait = pace(longest) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
     return held.now() + max(wait, timedelta(seconds=min(held.failure.retry_after or 0, 3600)))

@@ -212,7 +212,7 @@ def _answered(held: Held, planned: Planned, result: Result | Failure) -> None:
 def _next_look(
     held: Held, planned: Planned, state: EffectState, look_ups: int, now: datetime, result: Result | Failure
 ) -> datetime | None:
-    """When the authority is asked next: after a lost answer at once, then by the workflow's backoff, then by follow-up."""
+    """When the authority is asked next: after a lost answer at once, then by backoff, then by follow-up."""
     if state not in {EffectState.UNKNOWN, EffectState.ACKNOWLEDGED, EffectState.SENT}:
         return None
     if planned.tool.kind is ToolKind.WRITE and state is EffectState.UNKNOWN:
@@ -226,7 +226,7 @@ def _next_look(
 
 
 def settle_interrupted(held: Held) -> None:
-    """Close the call that a dead worker left behind: its reservation is spent, a read is repeated, a write is unknown."""
+    """Close the call a dead worker left behind: its reservation is spent, a read is repeated, a write is unknown."""
     for row in Step.objects.filter(run=held.run, status=Step.Status.INTENT):
         held.spend({Dimension(name): amount for name, amount in row.charge.items()})
         held.pending.settled_steps.append(

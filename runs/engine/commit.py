@@ -5,7 +5,7 @@ intent with its reservation. Everything hangs on the `run` part: if the token is
 row, and then nothing else happens either.
 
 Two rules keep it correct under read committed, where a blocked UPDATE re-reads the row it waited for and nothing else:
-whatever must be seen at that moment (the token, and `inbox_seq` for events that arrived meanwhile) is a column of the run.
+whatever must be seen at that moment (the token; `inbox_seq` for events that arrived meanwhile) is a column of the run.
 """
 
 import json
@@ -185,12 +185,12 @@ def commit(
     hold_for: float | None = None,
     due_at: datetime | None = None,
 ) -> int:
-    """Write `run` as it now stands, with everything pending. Returns `inbox_seq`: above `inbox_seen`, look into the inbox.
+    """Write `run` as it stands, with everything pending. Returns `inbox_seq`: above `inbox_seen`, look into the inbox.
 
     `hold_for`: keep the lease that many seconds. None gives the run back, to be looked at again at `due_at` (None: when
     an event arrives), or at once if an event arrived meanwhile. Raises LeaseLost where the token is not ours any more.
     """
-    parameters = {
+    parameters: dict[str, Any] = {
         "run": lease.run,
         "token": lease.token,
         "owner": lease.owner,
@@ -232,7 +232,7 @@ def commit(
 
 
 def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:
-    """Append a result that came in after the lease was lost. Not fenced: it is evidence, and changes no state by itself."""
+    """Append a result that came in after the lease was lost. Not fenced: it is evidence and changes no state."""
     with connection.cursor() as cursor:
         cursor.execute(LATE, {"run": run, "payload": _json(payload), "dedupe_key": f"late:{step}"})
 

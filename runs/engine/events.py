@@ -64,7 +64,14 @@ def _apply(held: Held, event: InboxEvent) -> str:
             held.asked = held.open_effect is not None and bool(held.ledger.left(Dimension.FOLLOW_UP_CHECKS))
         case Move.PAUSED:
             held.paused = payload["reason"]
-        case Move.RECONCILE_REQUESTED | Move.EFFECT_CONFIRMED | Move.EFFECT_REFUTED | Move.EVIDENCE_SUPPLIED:
+        case (
+            Move.RECONCILE_REQUESTED
+            | Move.EFFECT_CONFIRMED
+            | Move.EFFECT_REFUTED
+            | Move.EVIDENCE_SUPPLIED
+            | Move.CREDENTIAL_REPLACED
+            | Move.ACCESS_GRANTED
+        ):
             held.asked = held.open_effect is not None
         case Move.RESUMED_AFTER_REVIEW:
             held.run.cancel_requested = False
@@ -84,7 +91,7 @@ def _apply(held: Held, event: InboxEvent) -> str:
 
 
 def _late_result(held: Held, event: InboxEvent) -> str:
-    """A result that arrived after its worker had lost the run: evidence, applied only where it still answers something."""
+    """A result whose worker had lost the run: evidence, applied only where it still answers something."""
     answer = event.payload.get("answer")
     effect = next((e for e in held.effects if e.key == event.payload.get("operation_key")), None)
     if held.state in FINAL or not answer or not effect or not effect.unresolved:

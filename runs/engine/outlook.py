@@ -1,4 +1,4 @@
-"""Where a held run stands at a step boundary, and what would be done next: the input of the decision. Changes nothing."""
+"""Where a held run stands at a step boundary and what would be done next: what a decision rests on. Changes nothing."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -73,7 +73,7 @@ def look(held: Held) -> Outlook:
         failed_kind=NextStep.WRITE if held.failed_kind == "write" else NextStep.READ,
         errors_in_a_row=held.progress.errors_in_a_row,
         max_same_error=workflow.max_same_error,
-        attempts_left=max(held.progress.failures.values(), default=0) < workflow.retries,
+        attempts_left=held.progress.failures.get(held.progress.error_operation, 0) < workflow.retries,
         approval_needed=bool(effect and effect.plan.needs_approval),
         approval_valid=bool(effect and approval_is_valid(effect, effect.plan, held.now())),
         approval_rejected=bool(held.rejected),

@@ -5,6 +5,7 @@ run is only ever taken by its conditional claim.
 """
 
 import logging
+from datetime import datetime
 from time import monotonic
 from uuid import UUID
 
@@ -20,17 +21,18 @@ BY_ITSELF = 20  # runs carried on in one pass while the broker is away
 
 class Sweeper:
     def __init__(self) -> None:
-        self.woken: dict[UUID, float] = {}
+        self.woken: dict[tuple[UUID, datetime], float] = {}  # what was due, and when it was woken for that
 
     def sweep(self) -> int:
         """One pass. Returns how many due runs it woke or carried on."""
         now = monotonic()
-        self.woken = {run: at for run, at in self.woken.items() if now - at < QUIET}
-        due = Run.objects.due().exclude(pk__in=self.woken).order_by("due_at").values_list("pk", flat=True)[:AT_ONCE]
+        self.woken = {due: at for due, at in self.woken.items() if now - at < QUIET}
+        due_runs = Run.objects.due().order_by("due_at").values_list("pk", "due_at")[:AT_ONCE]
+        due = [(run, due_at) for run, due_at in due_runs if due_at and (run, due_at) not in self.woken]
         broker_is_there, carried = True, 0
-        for run in due:
+        for run, due_at in due:
             if broker_is_there and (broker_is_there := wake(run)):
-                self.woken[run] = now
+                self.woken[run, due_at] = now
             elif carried < BY_ITSELF:
                 self.carry_on(run)
                 carried += 1

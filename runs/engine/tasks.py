@@ -1,4 +1,4 @@
-"""The wake-up. A message carries a run's number and nothing else: whether anything may happen is the database's business."""
+"""The wake-up. A message carries a run's number and nothing else; whether anything may happen, the database decides."""
 
 import logging
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""The nouns of the domain as rows. Reads are QuerySet methods; a run's state is written by `runs.engine.commit` alone."""
+"""The domain's nouns as rows. Reads are QuerySet methods; a run's state is written by `runs.engine.commit` alone."""
 
 from runs.models.effect import Effect
 from runs.models.event import Event, EventText

@@ -3,7 +3,7 @@ import json
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
 from django.db import models, transaction
 from django.db.models.functions import Now
 
@@ -28,7 +28,7 @@ class CurrentTransaction(models.Func):
 
 class EventManager(models.Manager["Event"]):
     @transaction.atomic
-    def record(self, run: Run | None, kind: str, by: AbstractBaseUser | None, **content: Any) -> "Event":
+    def record(self, run: Run | None, kind: str, by: User | None, **content: Any) -> "Event":
         """Append one event from outside the engine, whose own events travel in its commit."""
         text = canonical(content)
         event = self.create(run=run, kind=kind, actor=by, digest=digest(text))

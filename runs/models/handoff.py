@@ -4,7 +4,7 @@ from runs.models.run import Run
 
 
 class Handoff(models.Model):
-    """The package a person receives, written with the stop it belongs to. Immutable: the next stop makes the next one."""
+    """The package a person receives, written with its stop. Immutable: the next stop makes the next one."""
 
     run = models.ForeignKey(Run, models.CASCADE, related_name="handoffs")
     version = models.PositiveIntegerField()

@@ -1,14 +1,14 @@
 from datetime import datetime
 
 from django.conf import settings
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
 from django.db import connection, models
 
 from runs.models.run import Run
 
 
 class RefusalManager(models.Manager["Refusal"]):
-    def count_up(self, run: Run | None, by: AbstractBaseUser, attempted: str, code: str, now: datetime) -> None:
+    def count_up(self, run: Run | None, by: User, attempted: str, code: str, now: datetime) -> None:
         """Record one refused attempt; repeated ones within a minute raise a count instead of filling the table."""
         with connection.cursor() as cursor:
             cursor.execute(

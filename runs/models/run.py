@@ -43,7 +43,7 @@ class RunQuerySet(models.QuerySet["Run"]):
 class Run(models.Model):
     """One attempt to reach one goal for one subject.
 
-    `due_at` is the one clock of the machine: when a worker must next look (ready: now; waiting: the next look-up; leased:
+    `due_at` is the machine's one clock: when a worker must next look (ready: now; waiting: the next look-up; leased:
     the lease's end; with a person or final: null). `answer_by` is the desk's: when a person should have answered.
     """
 

@@ -93,7 +93,7 @@ def _what_it_means(records: list[Any], call: Call, data: Mapping[str, Any]) -> R
         says = f"The service answered {' and '.join(sorted(map(str, states)))} for one operation key"
         return Result(data, says, answer=Answer.CONTRADICTORY, reason=says)
     match states.pop():
-        case "accepted" if record.get("request_id") and record.get("order_id") and record.get("operation_key"):
+        case "accepted" | "paid" if record.get("request_id") and record.get("order_id") and record.get("operation_key"):
             says = f"Accepted as {record['request_id']}"
             return Result(data, says, str(record["request_id"]), Answer.ACCEPTED, receipt=record)
         case "pending" | "queued":
@@ -104,6 +104,9 @@ def _what_it_means(records: list[Any], call: Call, data: Mapping[str, Any]) -> R
         case "rejected":
             reason = str(record.get("reason") or record.get("message") or "no reason given")
             return Result(data, f"Refused: {reason}", answer=Answer.REJECTED, receipt=record, reason=reason)
+        case "cancelled":
+            says = f"The service says that {record.get('request_id')} was cancelled there, and not by this run"
+            return Result(data, says, answer=Answer.CONTRADICTORY, reason=says)
     raise ToolFailed(Failure("invalid_output", "The answer says neither accepted, pending nor rejected."))
 
 

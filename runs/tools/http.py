@@ -1,7 +1,7 @@
 """HTTP with a total deadline and a byte cap that we enforce ourselves.
 
-An HTTP client's time-out is per read: a server that drips a byte a second keeps a "one second" call alive for ever. So
-every call of a process runs on one background event loop, under one deadline for the whole of it; connections are pooled.
+An HTTP client's time-out is per read: a server that drips a byte a second keeps a "one second" call alive for ever.
+So every call of a process runs on one background event loop, under one deadline for all of it. Connections are pooled.
 """
 
 import asyncio

@@ -40,10 +40,10 @@ def _why_not(run: Run, person: User, may_decide: bool) -> str:
 
 
 def waiting(person: User) -> list[Proposal]:
-    runs = {run.pk: run for run in Run.objects.awaiting_approval().most_urgent_first().select_related("requester")[:MOST]}
-    effects = {
-        effect.run_id: effect for effect in Effect.objects.filter(run__in=list(runs), state=EffectState.PLANNED)
+    runs = {
+        run.pk: run for run in Run.objects.awaiting_approval().most_urgent_first().select_related("requester")[:MOST]
     }
+    effects = {effect.run_id: effect for effect in Effect.objects.filter(run__in=list(runs), state=EffectState.PLANNED)}
     may_decide = desk.may(person, Permission.APPROVE)
     return [
         Proposal(

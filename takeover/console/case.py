@@ -195,5 +195,3 @@ def _back(request: HttpRequest, run_id: uuid.UUID) -> str:
     if url_has_allowed_host_and_scheme(here, allowed_hosts={request.get_host()}, require_https=request.is_secure()):
         return here
     return reverse("case", args=[run_id])
-
-

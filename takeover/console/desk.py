@@ -29,7 +29,7 @@ APPROVAL = Q(state=State.AWAITING_APPROVAL)
 
 @dataclass(frozen=True)
 class Tab:
-    """One pile on the desk. The piles by outcome do not overlap: together with what runs by itself they are all open."""
+    """One pile on the desk. Piles by outcome do not overlap; with what runs by itself they make up all that is open."""
 
     name: str
     label: Any
@@ -148,6 +148,8 @@ def refused(request: HttpRequest, no: Refused, run_id: uuid.UUID | None = None) 
 def refusals_as_pages(
     view: Callable[Concatenate[HttpRequest, P], HttpResponse],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
+    """A refusal anywhere in the view becomes a page with its status."""
+
     @wraps(view)
     def doorway(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         try:
@@ -156,7 +158,7 @@ def refusals_as_pages(
             run_id = kwargs.get("run_id")
             return refused(request, no, run_id if isinstance(run_id, uuid.UUID) else None)
 
-    return doorway
+    return doorway  # type: ignore[return-value]  # mypy tells the two first arguments apart by name
 
 
 MOST_URGENT = (F("answer_by").asc(nulls_last=True), "stopped_at", "pk")

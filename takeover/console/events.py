@@ -57,7 +57,8 @@ def fields(kind: EventKind, run: Run, typed: Mapping[str, str], refusal: Refused
 
 
 def _field(name: str, schema: Mapping[str, Any], run: Run, *, required: bool, typed: str, error: str) -> Field:
-    title, choices, control = _(schema.get("title", name)), (), "line"
+    title, control = _(schema.get("title", name)), "line"
+    choices: tuple[tuple[str, str], ...] = ()
     if name == "dimension":
         choices = tuple((dimension, words.word(dimension, words.DIMENSION)) for dimension in run.budget)
     elif "enum" in schema:

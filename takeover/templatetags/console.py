@@ -220,9 +220,11 @@ def share(part: int, whole: int) -> int:
 
 @register.filter
 def visible(text: object) -> str:
-    """`text` with every character shown that could hide or turn around what stands beside it (escaping comes after)."""
+    """`text` with every character shown that could hide or turn around what stands beside it."""
     return "".join(
-        f"[U+{ord(sign):04X}]" if unicodedata.category(sign) in {"Cc", "Cf", "Zl", "Zp"} and sign not in "\n\t" else sign
+        f"[U+{ord(sign):04X}]"
+        if unicodedata.category(sign) in {"Cc", "Cf", "Zl", "Zp"} and sign not in "\n\t"
+        else sign
         for sign in str(text)
     )
 

@@ -214,7 +214,7 @@ def test_slow_is_late(office: Office) -> None:
 
 
 def test_slow_lands_after_the_client_has_left(office: Office) -> None:
-    office.fault("slow", seconds=0.8)
+    office.fault("slow", seconds=1.5)
     with pytest.raises(httpx2.TimeoutException):
         office.submit("k1", timeout=0.2)
     assert office.look_up("k1", order="B456")["found"] is False
@@ -248,8 +248,8 @@ def test_lookup_lags_for_each_key_by_itself(office: Office) -> None:
 
 
 def test_lookup_lags_for_so_long_after_the_refund(office: Office) -> None:
-    office.fault("lookup_lags", seconds=0.5)
-    time.sleep(0.6)
+    office.fault("lookup_lags", seconds=1)
+    time.sleep(1.1)
     office.submit("k1")
     assert office.look_up("k1")["store"] == "index"
     eventually(lambda: office.look_up("k1")["found"])

@@ -53,8 +53,8 @@ class Engine:
     def run(self, order_id: str, **given: Any) -> Run:
         return self.carry_on(self.start(order_id, **given))
 
-    def send(self, run: Run, event: str, by: str, answers: str = "", **payload: Any) -> Run:
-        interventions.send(run.pk, event, person(by), payload, answers)
+    def send(self, run: Run, event: str, sender: str, answers: str = "", /, **payload: Any) -> Run:
+        interventions.send(run.pk, event, person(sender), payload, answers)
         return self.carry_on(run, until=lambda run: bool(run.outcome) and not run.inbox.filter(result="").exists())
 
     def calls(self, order_id: str, kind: str) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import time
 import uuid
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -22,7 +23,7 @@ from django.utils import timezone
 
 from runs import case, interventions
 from runs.domain.interventions import CATALOGUE
-from runs.domain.states import Move, Outcome
+from runs.domain.states import Move, Outcome, Recovery
 from runs.interventions import Refused
 from runs.models import Run
 from runs.workflows import registry
@@ -39,7 +40,7 @@ class BadInput(Exception):
 class Command(BaseCommand):
     help = "Starts, shows and moves on runs of agents."
     requires_system_checks = ()
-    suppressed_base_arguments = {  # noqa: RUF012
+    suppressed_base_arguments = {
         "--version",
         "--verbosity",
         "--settings",
@@ -177,18 +178,17 @@ class Command(BaseCommand):
         return DONE
 
     def _send(self, run: str, event: str, person: str, payload: str, plan: str, as_json: bool, **_: Any) -> int:
-        if event not in CATALOGUE:
-            known = ", ".join(move.value for move in CATALOGUE)
-            raise BadInput(f"There is no event called {event!r}. Known: {known}.")
         found, sender, content = _run(run), _person(person), _json_object("--payload", payload)
-        if CATALOGUE[Move(event)].answers_plan and not plan:
+        kind = CATALOGUE.get(Move(event)) if event in set(Move) else None
+        if kind and kind.answers_plan and not plan:
             effects = case.read(found)["effects"]
             plan = effects[-1]["plan_digest"] if effects else ""
         interventions.send(found.pk, event, sender, content, answers=plan)
         if as_json:
             return self._print_package(_run(run))
         self._print(f"Accepted: {CATALOGUE[Move(event)].label} ({event})" + (f", about plan {plan}" if plan else ""))
-        self._print(f"What comes of it: manage.py runs wait {found.pk}")
+        folder = f" --data-dir {settings.DATA_DIR}" if "TAKEOVER_DATA_DIR" in os.environ else ""
+        self._print(f"What comes of it: manage.py runs wait {found.pk}{folder}")
         return DONE
 
     def _reconcile(self, run: str, person: str, as_json: bool, **_: Any) -> int:
@@ -316,6 +316,14 @@ def _age(run: Run) -> str:
     return spell(timezone.now() - (run.stopped_at or run.created_at))
 
 
+def _when(at: datetime | None) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else "–"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
 def _in_short(run: Run) -> dict[str, Any]:
     return {
         "run_id": str(run.pk),
@@ -340,18 +348,18 @@ def _aligned(rows: Iterable[list[str]], indent: str = "") -> Iterator[str]:
         yield indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _in_a_few_lines(package: dict[str, Any]) -> Iterator[str]:
+def _in_a_few_lines(package: dict[str, Any], *more: list[str]) -> Iterator[str]:
     """Where a run stands, for somebody who waited for it."""
     yield f"{package['title']}  ({package['workflow']} v{package['workflow_version']}, {package['run_id']})"
-    stands = package["outcome"] or "running"
     reason = f" ({package['stop_reason']})" if package["stop_reason"] else ""
     yield from _aligned(
         [
             ["state", package["state"]],
-            ["outcome", stands + reason],
+            ["outcome", (package["outcome"] or "running") + reason],
             ["acceptance", package["acceptance"]],
             *([["question", package["question"]]] if package["question"] else []),
             ["customer", package["customer_says"] or "–"],
+            *more,
         ],
         "  ",
     )
@@ -359,18 +367,15 @@ def _in_a_few_lines(package: dict[str, Any]) -> Iterator[str]:
 
 def _told(package: dict[str, Any]) -> Iterator[str]:
     """The whole package for a person at a terminal."""
-    yield from _in_a_few_lines(package)
     error = package["error"]
-    yield from _aligned(
-        [
-            ["goal", package["goal"]],
-            ["asked by", f"{package['requester']}, for {package['acts_for']}"],
-            ["held by", f"{package['holder']} until {package['held_until']}" if package["holder"] else "nobody"],
-            ["due", str(package["answer_by"] or package["next_look_at"] or "–")],
-            *([["error", f"{error['class']}, {error['count']} in a row"]] if error["class"] else []),
-            *([["recovery", package["recovery"]]] if package["recovery"] != "none" else []),
-        ],
-        "  ",
+    yield from _in_a_few_lines(
+        package,
+        ["goal", package["goal"]],
+        ["asked by", f"{package['requester']}, for {package['acts_for']}"],
+        ["held by", f"{package['holder']} until {_when(package['held_until'])}" if package["holder"] else "nobody"],
+        ["due", _when(package["answer_by"] or package["next_look_at"])],
+        *([["error", f"{error['class']}, {error['count']} in a row"]] if error["class"] else []),
+        *([["recovery", package["recovery"]]] if package["recovery"] != Recovery.NONE else []),
     )
     yield "Contract"
     yield from _aligned(
@@ -410,11 +415,12 @@ def _about_effect(effect: dict[str, Any]) -> Iterator[list[str]]:
             yield [field, f"{now} → {then}"]
         yield ["undo", plan["undo"]]
         if plan["needs_approval"]:
-            yield ["approval", f"{plan['needs_approval']}; until {effect['approval_expires_at']}"]
+            yield ["approval", f"{plan['needs_approval']}; until {_when(effect['approval_expires_at'])}"]
         yield ["plan", effect["plan_digest"]]
         return
-    yield ["sent", f"{effect['sent_at']}, {effect['times_sent']} time(s)"]
-    yield ["looked up", f"{effect['look_ups']} time(s), next {effect['next_look_at'] or 'when asked'}"]
+    yield ["sent", f"{_when(effect['sent_at'])}, {_times(effect['times_sent'])}"]
+    next_look = f", next {_when(effect['next_look_at'])}" if effect["next_look_at"] else ""
+    yield ["looked up", _times(effect["look_ups"]) + next_look]
     if effect["last_answer"]:
         yield ["answer", f"{effect['last_answer']}: {effect['last_answer_means']}"]
     if effect["receipt"]:
@@ -422,4 +428,4 @@ def _about_effect(effect: dict[str, Any]) -> Iterator[list[str]]:
     if effect["reason"]:
         yield ["because", effect["reason"]]
     if effect["approved_by"]:
-        yield ["approved", f"by {effect['approved_by']}, {effect['approved_at']}"]
+        yield ["approved", f"by {effect['approved_by']}, {_when(effect['approved_at'])}"]

@@ -1,0 +1,174 @@
+"""`manage.py demo`: fills an installation with runs in every outcome, by really running them."""
+
+import sys
+import time
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import httpx2
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand
+from django.db import OperationalError
+from django.utils import timezone
+
+from runs import case, interventions
+from runs.domain.interventions import CATALOGUE
+from runs.interventions import Refused
+from runs.models import InboxEvent, Run
+from takeover.demo.accounts import make_accounts
+from takeover.demo.scenarios import SCENARIOS, Act, Scenario
+
+WORKFLOW = "refund_request"
+FIRST_MOVE_WITHIN = 30  # seconds until some worker must have taken up some run
+WITHIN = 120
+POLL = 0.2
+
+
+class Stuck(Exception):
+    """The demo cannot go on; the message says why and what to do."""
+
+
+class Playing:
+    """One scenario under way."""
+
+    def __init__(self, scenario: Scenario, run: Run) -> None:
+        self.scenario, self.run = scenario, run
+        self.acts = list(scenario.acts)
+
+
+class Command(BaseCommand):
+    help = "Makes the demo's accounts, and about forty runs in every outcome by really running them."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--data-dir", metavar="FOLDER", help="the folder of the installation (.data)")
+        parser.add_argument("--accounts-only", action="store_true", help="make the accounts and no runs")
+        parser.add_argument("--again", action="store_true", help="run every story once more, where its run has ended")
+
+    def handle(self, *args: Any, accounts_only: bool, again: bool, **options: Any) -> None:
+        try:
+            if made := make_accounts():
+                self.stdout.write(f"Accounts made: {', '.join(made)}")
+            if not accounts_only:
+                self._play(again)
+        except Stuck as sentence:
+            self.stderr.write(str(sentence))
+            sys.exit(1)
+        except OperationalError:
+            self.stderr.write(f"Nothing is running in {settings.DATA_DIR}: start it with bin/up.")
+            sys.exit(1)
+
+    def _play(self, again: bool) -> None:
+        series = f"demo-{timezone.now():%y%m%d%H%M%S}" if again else "demo"
+        known = set(Run.objects.filter(request_key__startswith=f"{series}-").values_list("request_key", flat=True))
+        scenarios = [scenario for scenario in SCENARIOS if f"{series}-{scenario.order_id}" not in known]
+        if not scenarios:
+            self.stdout.write("The demo's runs are there already. (--again runs the stories once more.)")
+            return
+        playing = self._start(scenarios, series)
+        self._carry_on(playing)
+
+    def _start(self, scenarios: Sequence[Scenario], series: str) -> list[Playing]:
+        people = {user.username: user for user in User.objects.filter(username__in={s.by for s in scenarios})}
+        started = []
+        with httpx2.Client(base_url=settings.BACK_OFFICE_URL, timeout=10) as office:
+            _ask(office, "GET", "/health")
+            for scenario in scenarios:
+                if Run.objects.unfinished().filter(workflow=WORKFLOW, subject=f"order {scenario.order_id}").exists():
+                    continue  # somebody is working on this order
+                for strike in scenario.faults:
+                    _ask(office, "POST", "/control/faults", {"order_id": scenario.order_id, **strike})
+                try:
+                    run, made = interventions.start(
+                        WORKFLOW,
+                        scenario.input,
+                        people[scenario.by],
+                        request_key=f"{series}-{scenario.order_id}",
+                        policy=scenario.policy,
+                    )
+                except Refused as no:
+                    raise Stuck(f"The run for order {scenario.order_id} was refused: {no.message}") from None
+                if made:
+                    started.append(Playing(scenario, run))
+        self.stdout.write(f"Started {len(started)} runs; workers carry them out.")
+        return started
+
+    def _carry_on(self, playing: list[Playing]) -> None:
+        total, begun = len(playing), time.monotonic()
+        left = list(playing)
+        while left:
+            _refresh(left)
+            for one in _that_stand_still(left):
+                if not one.acts:
+                    left.remove(one)
+                    run, number = one.run, total - len(left)
+                    self.stdout.write(f"{number} of {total}: {case.title(run)} → {run.outcome} ({run.stop_reason})")
+            for one in left:
+                self._act(one)
+            waited = time.monotonic() - begun
+            if waited > FIRST_MOVE_WITHIN and len(left) == total and not any(one.run.token for one in left):
+                raise Stuck(f"No worker took up a run within {FIRST_MOVE_WITHIN} seconds: see that bin/up is running.")
+            if waited > WITHIN:
+                self.stdout.write(
+                    f"{len(left)} of {total} take longer than {WITHIN} seconds; they go on by themselves."
+                )
+                return
+            time.sleep(POLL)
+        self.stdout.write("Those that wait go on by themselves: the service is asked again in the next minutes.")
+
+    def _act(self, one: Playing) -> None:
+        if not one.acts or not _is_time_for(one.acts[0], one.run):
+            return
+        act = one.acts.pop(0)
+        person = User.objects.get(username=act.who)
+        try:
+            if act.event is None:
+                interventions.claim(one.run.pk, person)
+                return
+            answers = ""
+            if CATALOGUE[act.event].answers_plan:
+                answers = case.read(one.run)["effects"][-1]["plan_digest"]
+            interventions.send(one.run.pk, act.event, person, act.payload, answers=answers)
+        except Refused as no:
+            self.stdout.write(f"{case.title(one.run)}: {act.who} was refused. {no.message}")
+
+
+def _ask(office: httpx2.Client, method: str, path: str, body: dict[str, Any] | None = None) -> None:
+    try:
+        answer = office.request(method, path, json=body)
+    except httpx2.HTTPError:
+        raise Stuck(f"The back office at {settings.BACK_OFFICE_URL} does not answer: start bin/up.") from None
+    if not answer.is_success:
+        reason = f"{method} {path} was answered with {answer.status_code}"
+        raise Stuck(f"The service at {settings.BACK_OFFICE_URL} is not the demo's back office ({reason}).")
+
+
+def _refresh(playing: list[Playing]) -> None:
+    rows = Run.objects.select_related("holder", "requester").in_bulk([one.run.pk for one in playing])
+    for one in playing:
+        one.run = rows[one.run.pk]
+
+
+def _that_stand_still(playing: list[Playing]) -> list[Playing]:
+    talked_to = _with_open_inbox(playing)
+    return [one for one in playing if one.run.outcome and not one.run.owner and one.run.pk not in talked_to]
+
+
+def _with_open_inbox(playing: list[Playing]) -> set[UUID]:
+    found = InboxEvent.objects.filter(run__in=[one.run.pk for one in playing], result="")
+    return set(found.values_list("run_id", flat=True))
+
+
+def _is_time_for(act: Act, run: Run) -> bool:
+    if act.while_running:
+        return not run.outcome and run.token > 0
+    if not run.outcome or run.owner or run.inbox.filter(result="").exists():
+        return False
+    if not act.after_sending:
+        return True
+    sent = run.effects.exclude(sent_at=None).order_by("-sent_at").first()
+    return bool(sent and sent.sent_at and timezone.now() >= sent.sent_at + timedelta(seconds=act.after_sending))

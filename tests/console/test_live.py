@@ -1,0 +1,322 @@
+"""The nudge that tells open pages which runs changed: prompt, never lost, never too much, only for those who may look."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from uuid import UUID, uuid4
+
+import httpx2
+import psycopg
+import pytest
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.db import connection
+from django.test import Client
+from playwright.sync_api import Page
+
+from runs.domain.states import StopReason
+from runs.models import Event, Run
+from takeover.console import live
+from takeover.console.live import MOST_WAITING, Announcements, Hub, Subscription
+from tests import people, processes
+from tests.console import rows
+
+# The rules, without a database
+
+
+def test_a_run_is_announced_at_once_and_then_at_most_once_a_second() -> None:
+    announcements, run = Announcements(scatter=lambda: 0.0), uuid4()
+    announcements.changed(run, now=100.0)
+    assert announcements.take_due(100.0) == [run]
+    for moment in (100.1, 100.2, 100.9):
+        announcements.changed(run, moment)
+        assert announcements.take_due(moment) == []
+    assert announcements.next_due() == 101.0
+    assert announcements.take_due(101.0) == [run]
+    assert announcements.next_due() is None
+
+
+def test_one_busy_run_does_not_hold_up_another() -> None:
+    announcements, busy, other = Announcements(), uuid4(), uuid4()
+    announcements.changed(busy, 100.0)
+    announcements.take_due(100.0)
+    announcements.changed(busy, 100.1)
+    announcements.changed(other, 100.1)
+    assert announcements.take_due(100.1) == [other]
+
+
+def test_a_page_that_does_not_listen_is_told_to_ask_for_everything() -> None:
+    page = Subscription()
+    for _ in range(MOST_WAITING + 50):
+        page.put(uuid4())
+    assert asyncio.run(page.take(1)) == [None]
+
+
+def test_the_same_run_waits_once_however_often_it_changed() -> None:
+    page, run = Subscription(), uuid4()
+    for _ in range(5):
+        page.put(run)
+    assert asyncio.run(page.take(1)) == [run]
+
+
+# The hub, on the database
+
+
+@pytest.fixture
+def changed_run(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Run:
+    # The tests write in between, from the thread of the loop.
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.3)
+    return rows.run("B456", people.person("alice"))
+
+
+def nudge(run: UUID) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify('runs', %s)", [str(run)])
+
+
+def on_a_page(story: Callable[[Hub, Subscription], Awaitable[None]]) -> None:
+    async def tell() -> None:
+        hub = Hub()
+        async with hub.subscription() as page:
+            await until(lambda: bool(listeners()))
+            await page.take(0.2)  # what was fresh when it opened
+            await story(hub, page)
+
+    asyncio.run(tell())
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not happened():
+            await asyncio.sleep(0.02)
+
+
+def listeners() -> list[int]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'takeover live' AND datname = current_database()"
+            " AND state = 'idle' AND query NOT LIKE '%BEGIN%'"
+        )
+        return [pid for (pid,) in cursor.fetchall()]
+
+
+def test_a_nudge_arrives_long_before_the_next_look(changed_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LOOK_EVERY", 30.0)
+
+    async def story(hub: Hub, page: Subscription) -> None:
+        nudge(changed_run.pk)
+        assert await page.take(2) == [changed_run.pk]
+
+    on_a_page(story)
+
+
+def test_a_change_whose_nudge_was_lost_is_found_by_looking(changed_run: Run) -> None:
+    async def story(hub: Hub, page: Subscription) -> None:
+        rows.event(changed_run, "stopped")
+        assert await page.take(2) == [changed_run.pk]
+        assert await page.take(0.8) == []  # and found once
+
+    on_a_page(story)
+
+
+def test_an_event_that_is_committed_after_a_later_one_is_found_too(changed_run: Run) -> None:
+    other = rows.run("C881", people.person("alice"))
+
+    async def story(hub: Hub, page: Subscription) -> None:
+        slow = connection.copy()
+        slow.set_autocommit(False)
+        with slow.cursor() as cursor:
+            cursor.execute("INSERT INTO runs_event (run_id, kind, digest) VALUES (%s, 'slow', '')", [changed_run.pk])
+        rows.event(other, "quick")
+        assert await page.take(2) == [other.pk]
+        slow.commit()
+        slow.close()
+        assert await page.take(2) == [changed_run.pk]
+
+    on_a_page(story)
+
+
+def test_nothing_is_lost_when_the_listening_connection_dies(changed_run: Run) -> None:
+    async def story(hub: Hub, page: Subscription) -> None:
+        (pid,) = listeners()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+        rows.event(changed_run, "stopped")  # nobody listens now
+        assert await page.take(3) == [changed_run.pk]
+        await until(lambda: bool(listeners()))
+        nudge(changed_run.pk)
+        assert await page.take(3) == [changed_run.pk]
+
+    on_a_page(story)
+
+
+def test_a_page_is_told_what_changed_just_before_its_stream_opened(changed_run: Run) -> None:
+    rows.event(changed_run, "stopped")
+
+    async def tell() -> None:
+        hub = Hub()
+        async with hub.subscription() as first:
+            assert await first.take(3) == [changed_run.pk]
+            async with hub.subscription() as second:
+                assert await second.take(1) == [changed_run.pk]
+
+    asyncio.run(tell())
+
+
+def test_the_hub_stops_some_time_after_the_last_page_left(changed_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LINGER", 0.2)
+
+    async def tell() -> None:
+        hub = Hub()
+        async with hub.subscription():
+            await until(lambda: bool(listeners()))
+        await until(lambda: not listeners())
+
+    asyncio.run(tell())
+
+
+# The stream, over HTTP
+
+
+@contextmanager
+def stream(site: str, person: User | None) -> Iterator[httpx2.Response]:
+    cookies = {}
+    if person:
+        client = Client()
+        client.force_login(person)
+        cookies = {"sessionid": client.cookies["sessionid"].value}
+    with (
+        httpx2.Client(base_url=site, cookies=cookies, timeout=10) as browser,
+        browser.stream("GET", "/live/") as response,
+    ):
+        yield response
+
+
+def events(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
+    kind = ""
+    for line in lines:
+        if line.startswith("event: "):
+            kind = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield kind, line.removeprefix("data: ")
+
+
+def test_a_stream_says_which_run_changed_and_nothing_about_it(live_site: str) -> None:
+    run = rows.run("B456", people.person("alice"))
+    with stream(live_site, people.person("alice")) as response:
+        assert response.headers["content-type"] == "text/event-stream"
+        lines = response.iter_lines()
+        assert next(lines).startswith("retry:")
+        rows.event(run, "stopped")
+        nudge(run.pk)
+        kind, data = next(events(lines))
+    assert (kind, json.loads(data)) == ("run-changed", {"run": str(run.pk)})
+
+
+@pytest.mark.parametrize(("name", "status"), [("", 401), ("charlie", 403), ("ada", 200)])
+def test_only_those_who_may_see_runs_are_told(live_site: str, name: str, status: int) -> None:
+    with stream(live_site, people.person(name) if name else None) as response:
+        assert response.status_code == status
+
+
+def test_the_stream_ends_soon_after_the_session(live_site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "HEARTBEAT", 0.1)
+    monkeypatch.setattr(live, "CHECK_SESSION", 0.2)
+    with stream(live_site, people.person("alice")) as response:
+        lines = response.iter_lines()
+        assert next(events(lines))[0] == "beat"
+        Session.objects.all().delete()
+        assert set(kind for kind, _ in events(lines)) <= {"beat"}  # comes to its end
+
+
+def test_the_stream_ends_when_the_permission_is_taken_away(live_site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "HEARTBEAT", 0.1)
+    monkeypatch.setattr(live, "CHECK_SESSION", 0.2)
+    alice = people.person("alice")
+    with stream(live_site, alice) as response:
+        lines = response.iter_lines()
+        next(events(lines))
+        alice.groups.clear()
+        assert set(kind for kind, _ in events(lines)) <= {"beat"}
+
+
+def test_open_streams_hold_no_connection_of_the_pool(live_site: str) -> None:
+    alice = people.person("alice")
+    most = connection.settings_dict["OPTIONS"]["pool"]["max_size"]
+    opened = [stream(live_site, alice) for _ in range(most + 4)]
+    responses = [one.__enter__() for one in opened]
+    try:
+        assert all(next(response.iter_lines()) for response in responses)
+        client = Client()
+        client.force_login(alice)
+        cookies = {"sessionid": client.cookies["sessionid"].value}
+        assert httpx2.get(live_site, cookies=cookies, timeout=5).status_code == 200
+    finally:
+        for one in opened:
+            one.__exit__(None, None, None)
+
+
+def test_who_left_is_forgotten(live_site: str) -> None:
+    with stream(live_site, people.person("alice")) as response:
+        next(response.iter_lines())
+        processes.wait_until(lambda: live.hub._pages)
+    processes.wait_until(lambda: not live.hub._pages)
+
+
+# In the browser
+
+
+def sign_in(page: Page, name: str) -> None:
+    people.person(name)
+    page.goto("/sign-in/")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(name)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Queue").wait_for()
+
+
+def remember_what_is_told(page: Page) -> None:
+    page.add_init_script("window.told = []; document.addEventListener('run-changed', (e) => told.push(e.detail.run))")
+
+
+def state(page: Page) -> str:
+    return str(page.evaluate("document.getElementById('live').dataset.state"))
+
+
+@pytest.mark.browser
+def test_one_tab_listens_for_all_and_another_takes_over_when_it_is_closed(browser_page: Page) -> None:
+    run = rows.run("B456", people.person("alice"), StopReason.FACTS_MISSING)
+    sign_in(browser_page, "alice")
+    first, second = browser_page.context.new_page(), browser_page.context.new_page()
+    browser_page.close()
+    streams: list[str] = []
+    for page in (first, second):
+        page.on("request", lambda request: streams.append(request.url) if request.url.endswith("/live/") else None)
+        remember_what_is_told(page)
+        page.goto("/")
+        page.wait_for_function("document.getElementById('live').dataset.state === 'live'")
+    assert len(streams) == 1
+    nudge(run.pk)
+    for page in (first, second):
+        page.wait_for_function(f"told.includes('{run.pk}')")
+    first.close()
+    second.wait_for_function("told.length = 0, true")
+    processes.wait_until(lambda: len(streams) == 2)
+    second.wait_for_function("document.getElementById('live').dataset.state === 'live'")
+    nudge(run.pk)
+    second.wait_for_function(f"told.includes('{run.pk}')")
+
+
+@pytest.mark.browser
+def test_a_lost_stream_is_shown_and_made_up_for_when_it_is_back(browser_page: Page) -> None:
+    remember_what_is_told(browser_page)
+    sign_in(browser_page, "alice")
+    browser_page.wait_for_function("document.getElementById('live').dataset.state === 'live'")
+    browser_page.context.route("**/live/", lambda route: route.fulfill(status=503, body=""))
+    live.hub.end()
+    browser_page.wait_for_function("document.getElementById('live').dataset.state === 'polling'")
+    browser_page.context.unroute("**/live/")
+    browser_page.wait_for_function("document.getElementById('live').dataset.state === 'live'")
+    assert browser_page.evaluate("told").count(None) >= 1

@@ -1,0 +1,215 @@
+"""Who holds a run may change it, and nobody else: claims, fences, late results, lost messages, poison."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.utils import timezone
+from pytest_django.fixtures import Settings
+
+from runs import interventions
+from runs.engine import advance as advance_module
+from runs.engine import calls, commit
+from runs.engine.advance import advance
+from runs.engine.commit import LeaseLost, Pending
+from runs.engine.sweep import Sweeper
+from runs.models import InboxEvent, Run
+from tests.engine.conftest import Engine
+from tests.people import person
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, kind: str, happens: Any) -> None:
+    """Let `happens` take place between a call's intent and its answer."""
+    perform = calls._perform
+
+    def performed(held: Any, planned: Any) -> Any:
+        result = perform(held, planned)
+        if planned.tool.kind == kind:
+            monkeypatch.setattr(calls, "_perform", perform)
+            happens(held.lease.run)
+        return result
+
+    monkeypatch.setattr(calls, "_perform", performed)
+
+
+def taken_over(run: UUID) -> None:
+    """The lease ran out while its holder was busy, and another worker finished the run."""
+    Run.objects.filter(pk=run).update(due_at="2000-01-01T00:00Z")
+    assert not advance(run)
+
+
+def test_only_one_of_two_gets_a_run(engine: Engine) -> None:
+    run = engine.start("B456")
+    first, second = commit.claim(run.pk, 30), commit.claim(run.pk, 30)
+    assert first
+    assert second is None
+
+
+def test_a_commit_under_an_old_token_changes_nothing(engine: Engine) -> None:
+    run = engine.start("B456")
+    old = commit.claim(run.pk, 30)
+    assert old
+    Run.objects.update(due_at="2000-01-01T00:00Z")
+    assert commit.claim(run.pk, 30)
+    run.refresh_from_db()
+    run.state = "planning"
+    event = {"kind": "stopped", "actor_id": None, "digest": "", "text": "{}"}
+
+    with pytest.raises(LeaseLost):
+        commit.commit(old, run, Pending(events=[event]), inbox_seen=0, hold_for=5)
+
+    run.refresh_from_db()
+    assert run.state == "received"
+    assert not run.events.filter(kind="stopped").exists()
+
+
+def test_a_worker_that_lost_its_run_during_a_submission_changes_no_state(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt(monkeypatch, "write", taken_over)
+
+    run = engine.run("B456")
+
+    assert run.outcome == "COMPLETED"
+    assert len(engine.calls("B456", "submit")) == 1
+    assert len(engine.calls("B456", "lookup")) == 1  # the second worker asked first
+    # The first one's answer is kept, and not applied a second time.
+    late = run.inbox.get(name="late_result")
+    assert late.payload["receipt"]["request_id"] == "R789"
+    assert run.events.filter(kind="stopped").count() == 1
+
+
+def test_a_late_answer_settles_a_write_that_was_still_unknown(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.back_office.fault("B456", "lookup_lags")
+    interrupt(monkeypatch, "write", taken_over)
+
+    run = engine.start("B456")
+    advance(run.pk)
+    run.refresh_from_db()
+    assert run.outcome == "WAITING"
+    assert run.inbox.filter(name="late_result", result="").exists()
+    advance(run.pk)  # the late answer made the run due
+    run.refresh_from_db()
+
+    assert run.outcome == "COMPLETED"
+    assert len(engine.calls("B456", "submit")) == 1
+
+
+def test_a_cancellation_takes_the_run_away_from_a_worker_in_the_middle_of_a_call(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person("alice")
+    interrupt(
+        monkeypatch,
+        "read",
+        lambda run: interventions.send(run, "cancel_requested", person("alice"), {"reason": "stop it"}),
+    )
+    run = engine.start("B456")
+    advance(run.pk)
+
+    advance(run.pk)
+    run.refresh_from_db()
+
+    assert (run.outcome, run.stop_reason) == ("CANCELLED", "cancelled_unsent")
+    assert engine.calls("B456", "orders") == []
+
+
+def test_an_event_that_arrives_during_a_call_is_read_before_the_run_stops(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.back_office.fault("B456", "pending")
+    run = engine.run("B456")
+
+    def evidence(pk: UUID) -> None:
+        event = InboxEvent(run_id=pk, name="cancel_requested", payload={"reason": "x"}, actor=person("alice"))
+        event.received_at = run.created_at
+        event.save()
+        Run.objects.filter(pk=pk).update(inbox_seq=run.inbox_seq + 1)
+
+    interrupt(monkeypatch, "look_up", evidence)
+    run = engine.later(run)
+
+    # Either the holder read it at its next commit, or the run was due again at once; it never waits for its timer.
+    if run.stop_reason != "cancellation_unverified":
+        assert run.due_at is not None
+        assert run.due_at <= timezone.now()
+        run = engine.carry_on(run, until=lambda run: run.stop_reason == "cancellation_unverified")
+    assert run.cancel_requested
+
+
+def test_a_run_that_kills_its_workers_is_parked_with_a_reason(engine: Engine, settings: Settings) -> None:
+    run = engine.start("B456")
+    for _ in range(settings.ENGINE_MAX_DISPATCHES):
+        assert commit.claim(run.pk, 0.001)
+        Run.objects.update(due_at="2000-01-01T00:00Z")
+
+    run = engine.carry_on(run)
+
+    assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", "cannot_dispatch")
+    assert engine.calls("B456", "orders") == []
+    assert "5 times" in run.question
+    # Somebody looks at it, and it gets another chance.
+    run = engine.send(run, "resumed_after_review", "alice", reason="the worker image was repaired")
+    assert run.outcome == "COMPLETED"
+
+
+def test_a_workflow_that_is_not_installed_any_more_parks_its_runs(engine: Engine) -> None:
+    run = engine.start("B456")
+    Run.objects.update(workflow_version=99)
+
+    run = engine.carry_on(run)
+
+    assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", "workflow_missing")
+    assert "Version 99" in run.question
+    assert run.handoffs.get().package["stop_reason"] == "workflow_missing"
+
+
+def test_a_slice_of_nothing_still_brings_a_run_through(engine: Engine, settings: Settings) -> None:
+    settings.ENGINE_SLICE = 0
+    run = engine.start("B456")
+    hops = 0
+    while advance(run.pk):
+        hops += 1
+
+    run.refresh_from_db()
+    assert run.outcome == "COMPLETED"
+    assert hops == 3  # four calls, three times given back between them
+    assert len(engine.calls("B456", "submit")) == 1
+
+
+def test_the_sweeper_carries_runs_on_by_itself_while_the_broker_is_away(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runs.engine.sweep.wake", lambda run: False)
+    run = engine.start("B456")
+
+    Sweeper().sweep()
+
+    run.refresh_from_db()
+    assert run.outcome == "COMPLETED"
+
+
+def test_two_sweepers_do_no_harm(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[UUID] = []
+
+    def wake(run: UUID) -> bool:
+        woken.append(run)
+        return True
+
+    monkeypatch.setattr("runs.engine.sweep.wake", wake)
+    run = engine.start("B456")
+    first, second = Sweeper(), Sweeper()
+
+    for sweeper in (first, second, first, second):
+        sweeper.sweep()
+
+    assert woken == [run.pk, run.pk]  # one each; the claim decides who gets it
+    assert sum(advance_module.advance(pk) is not None for pk in woken) == 2
+    assert len(engine.calls("B456", "submit")) == 1
+
+
+def test_a_final_run_is_never_due_again(engine: Engine) -> None:
+    run = engine.run("B456")
+    assert run.due_at is None
+    assert commit.claim(run.pk, 30) is None
+    assert Sweeper().sweep() == 0

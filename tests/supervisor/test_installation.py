@@ -1,0 +1,118 @@
+"""The data folder: one holder at a time, sockets where they fit, and leftovers that are surely ours."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from takeover.supervisor import CannotStart
+from takeover.supervisor.children import Child
+from takeover.supervisor.installation import Installation, Leftover
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """Unlike pytest's own temporary folders, short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="t-") as folder:
+        yield Path(folder) / "data"
+
+
+@pytest.fixture
+def orphan() -> Iterator[Child]:
+    child = Child("orphan", [sys.executable, "-c", "import time; time.sleep(60)"], dict(os.environ))
+    child.start(subprocess.DEVNULL)
+    yield child
+    child.kill()
+
+
+def recorded(child: Child) -> Leftover:
+    leftover = Leftover.of(child)
+    assert leftover
+    return leftover
+
+
+def test_a_second_start_on_the_same_folder_is_refused(short_path: Path) -> None:
+    with (
+        Installation(short_path).held(),
+        pytest.raises(CannotStart, match=f"already runs on {short_path} .process {os.getpid()}."),
+        Installation(short_path).held(),
+    ):
+        pass
+
+
+def test_the_folder_is_closed_to_others_and_so_are_the_addresses(short_path: Path) -> None:
+    installation = Installation(short_path)
+    with installation.held():
+        installation.publish({"SITE_URL": "http://localhost:8000"})
+
+        assert short_path.stat().st_mode & 0o777 == 0o700
+        assert installation.addresses_file.stat().st_mode & 0o777 == 0o600
+        assert json.loads(installation.addresses_file.read_text()) == {"SITE_URL": "http://localhost:8000"}
+
+    assert not installation.addresses_file.exists()
+
+
+def test_a_long_path_gets_its_sockets_elsewhere_and_takes_them_away_again(tmp_path: Path) -> None:
+    installation = Installation(tmp_path / ("long" * 30))
+    with installation.held():
+        place = installation.sockets
+
+        assert len(str(place)) < 60
+        assert place.stat().st_mode & 0o777 == 0o700
+
+    assert not place.exists()
+
+
+def test_a_folder_that_is_a_file_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+
+    with (
+        pytest.raises(CannotStart, match=r"cannot be written to \(File exists\): choose another with --data-dir"),
+        Installation(tmp_path / "data").held(),
+    ):
+        pass
+
+
+def test_a_leftover_is_stopped(short_path: Path, orphan: Child) -> None:
+    short_path.mkdir()
+    Installation(short_path).record([orphan])
+
+    with Installation(short_path).held():
+        assert orphan.exit_code == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("difference", [{"started": "1"}, {"command": ["somebody", "else"]}])
+def test_a_process_that_only_has_the_same_number_is_left_alone(
+    short_path: Path, orphan: Child, difference: dict[str, object]
+) -> None:
+    short_path.mkdir()
+    entry = asdict(recorded(orphan)) | difference
+    Installation(short_path).children_file.write_text(json.dumps([entry]))
+
+    with Installation(short_path).held():
+        assert orphan.running
+
+
+def test_a_command_that_was_started_through_another_program_is_recognised() -> None:
+    child = Child("sleep", ["env", "sleep", "60"], dict(os.environ))
+    child.start(subprocess.DEVNULL)
+    try:
+        assert recorded(child).alive
+    finally:
+        child.kill()
+
+
+@pytest.mark.parametrize("damage", ["", "{", '[{"pid": 1}]', "[3]"])
+def test_a_damaged_record_of_children_is_ignored(short_path: Path, damage: str) -> None:
+    short_path.mkdir()
+    Installation(short_path).children_file.write_text(damage)
+
+    with Installation(short_path).held():
+        pass

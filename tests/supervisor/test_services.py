@@ -1,0 +1,43 @@
+"""The wrapper that gives one command a PostgreSQL and a Valkey of its own."""
+
+import os
+import subprocess
+import sys
+
+WRAPPER = [sys.executable, "-m", "takeover.supervisor.services", "--"]
+BARE = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
+LOOK = """
+import os, psycopg, redis
+with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
+    print(connection.execute("SELECT current_database(), rolsuper FROM pg_roles WHERE rolname = user").fetchone())
+print(redis.Redis.from_url(os.environ["REDIS_URL"]).ping(), os.environ["TAKEOVER_DATA_DIR"])
+raise SystemExit(3)
+"""
+
+
+def test_the_command_finds_both_and_its_exit_code_is_passed_on() -> None:
+    done = subprocess.run([*WRAPPER, sys.executable, "-c", LOOK], env=BARE, capture_output=True, text=True, check=False)
+
+    database, broker = done.stdout.splitlines()
+    assert done.returncode == 3, done.stderr
+    assert database == "('takeover', False)"
+    assert broker.startswith("True ")
+    assert not os.path.exists(broker.removeprefix("True "))
+
+
+def test_servers_that_are_there_already_are_used() -> None:
+    env = BARE | {"DATABASE_URL": "postgresql://mine", "REDIS_URL": "redis://mine"}
+    command = ["sh", "-c", "echo $DATABASE_URL $REDIS_URL"]
+
+    done = subprocess.run([*WRAPPER, *command], env=env, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "postgresql://mine redis://mine\n"
+
+
+def test_a_command_that_is_missing_is_a_sentence() -> None:
+    env = BARE | {"DATABASE_URL": "postgresql://mine", "REDIS_URL": "redis://mine"}
+
+    done = subprocess.run([*WRAPPER, "no-such-command"], env=env, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr == "no-such-command cannot be run: No such file or directory.\n"
