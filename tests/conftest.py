@@ -64,14 +64,14 @@ def _worker_process(product_env: dict[str, str], _folder: Path) -> Iterator[Stan
         lambda: processes.celery_worker(name, product_env, _folder, POOL, concurrency=4), _folder / "worker.log"
     )
     yield process
-    process.end()
+    process.kill()
 
 
 @pytest.fixture(scope="session")
 def _sweeper_process(product_env: dict[str, str], _folder: Path) -> Iterator[Standing]:
     process = Standing(lambda: processes.sweeper(product_env), _folder / "sweeper.log")
     yield process
-    process.end()
+    process.kill()
 
 
 @pytest.fixture
@@ -85,9 +85,9 @@ def worker(transactional_db: None, back_office: BackOffice, _worker_process: Sta
     processes.abandon_runs()
     try:
         processes.wait_until(lambda: broker.is_empty() and processes.is_idle(_worker_process))
+        _worker_process.stand_still()
     except TimeoutError:
-        _worker_process.kill()
-    _worker_process.stand_still()
+        _worker_process.kill()  # the next test that needs one starts another
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from django.db import connection
 from django.db.models import F
 
 from takeover.celery import app
-from takeover.supervisor.children import CLONE, Child, stop
+from takeover.supervisor.children import CLONE, Child
 
 
 def launch(child: Child, log: Path, within: float = 60) -> Child:
@@ -52,11 +52,18 @@ def celery_worker(name: str, env: dict[str, str], folder: Path, pool: str, concu
     marker = folder / f"{name}.ready"
     command = ["-m", "celery", "--quiet", "-A", "takeover.celery", "worker", "-n", name, "-l", "INFO"]
     manners = ["-P", pool, "-c", str(concurrency), "--without-gossip", "--without-mingle", "--without-heartbeat"]
-    return Child(name, [sys.executable, *command, *manners], env | {"WORKER_READY_FILE": str(marker)}, marker=marker)
+    return Child(
+        name=name,
+        argv=[sys.executable, *command, *manners],
+        env=env | {"WORKER_READY_FILE": str(marker)},
+        marker=marker,
+        stop_signal=signal.SIGKILL,  # the only one that ends a process that stands still
+    )
 
 
 def sweeper(env: dict[str, str]) -> Child:
-    return Child("sweeper", [sys.executable, str(CLONE / "manage.py"), "sweep"], env)
+    command = [sys.executable, str(CLONE / "manage.py"), "sweep"]
+    return Child("sweeper", command, env, stop_signal=signal.SIGKILL)
 
 
 class Standing:
@@ -93,11 +100,6 @@ class Standing:
     def _signal(self, signum: signal.Signals) -> None:
         if self.child and self.child.running:
             os.killpg(self.pid, signum)
-
-    def end(self) -> None:
-        self._signal(signal.SIGCONT)
-        if self.child:
-            stop([self.child])
 
     def kill(self) -> None:
         if self.child:

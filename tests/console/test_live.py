@@ -1,4 +1,4 @@
-"""The nudge that tells open pages which runs changed: prompt, never lost, never too much, only for those who may look."""
+"""The nudge that tells open pages which runs changed: prompt, never lost, never too much, for those who may look."""
 
 import asyncio
 import json
@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from uuid import UUID, uuid4
 
 import httpx2
-import psycopg
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
@@ -16,7 +15,7 @@ from django.test import Client
 from playwright.sync_api import Page
 
 from runs.domain.states import StopReason
-from runs.models import Event, Run
+from runs.models import Run
 from takeover.console import live
 from takeover.console.live import MOST_WAITING, Announcements, Hub, Subscription
 from tests import people, processes
@@ -89,7 +88,7 @@ def on_a_page(story: Callable[[Hub, Subscription], Awaitable[None]]) -> None:
 
 async def until(happened: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
-        while not happened():
+        while not happened():  # noqa: ASYNC110 - what happens is in the database
             await asyncio.sleep(0.02)
 
 
@@ -228,7 +227,7 @@ def test_the_stream_ends_soon_after_the_session(live_site: str, monkeypatch: pyt
         lines = response.iter_lines()
         assert next(events(lines))[0] == "beat"
         Session.objects.all().delete()
-        assert set(kind for kind, _ in events(lines)) <= {"beat"}  # comes to its end
+        assert {kind for kind, _ in events(lines)} <= {"beat"}  # comes to its end
 
 
 def test_the_stream_ends_when_the_permission_is_taken_away(live_site: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +238,7 @@ def test_the_stream_ends_when_the_permission_is_taken_away(live_site: str, monke
         lines = response.iter_lines()
         next(events(lines))
         alice.groups.clear()
-        assert set(kind for kind, _ in events(lines)) <= {"beat"}
+        assert {kind for kind, _ in events(lines)} <= {"beat"}
 
 
 def test_open_streams_hold_no_connection_of_the_pool(live_site: str) -> None:

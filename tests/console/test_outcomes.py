@@ -29,7 +29,7 @@ def stopped(order: str, by: User, reason: StopReason, days_ago: int = 0, **value
 
 @pytest.fixture
 def a_week(alice: User) -> None:
-    """Four completed, two of them today; one declined; one waiting with an open write; one with a person; one running."""
+    """Four completed, two today; one declined; one waiting with an open write; one with a person; one running."""
     stopped("C1", alice, StopReason.CONTRACT_MET)
     stopped("C2", alice, StopReason.CONTRACT_MET)
     stopped("C3", alice, StopReason.CONTRACT_MET, 3)

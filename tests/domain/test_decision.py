@@ -1,0 +1,129 @@
+"""The order of the fifteen rules is their meaning; these are the places where it surprises."""
+
+from dataclasses import replace
+
+import pytest
+
+from runs.domain.budget import Dimension
+from runs.domain.contract import Value
+from runs.domain.decision import RULES, FactsState, Kind, NextStep, OpenEffect, Situation, decide
+from runs.domain.effects import Answer, EffectState
+from runs.domain.errors import Failure
+from runs.domain.states import StopReason
+
+CLEAR = Situation(
+    contract=Value.UNKNOWN,
+    authorised=Value.MET,
+    facts=FactsState.COMPLETE,
+    eligible=Value.MET,
+    next_step=NextStep.WRITE,
+)
+UNKNOWN_WRITE = OpenEffect(EffectState.UNKNOWN, Answer.NOT_FOUND_YET, look_up_due=False, can_pay=True)
+
+
+def reason(situation: Situation) -> StopReason | None:
+    return decide(situation).reason
+
+
+def test_the_rules_are_numbered_in_the_order_in_which_they_are_asked() -> None:
+    assert [rule.number for rule in RULES] == list(range(1, 16))
+
+
+def test_with_nothing_in_the_way_it_acts() -> None:
+    assert decide(CLEAR).kind is Kind.ACT
+
+
+def test_a_worker_without_the_lease_changes_nothing_whatever_else_is_true() -> None:
+    assert decide(replace(CLEAR, holds_lease=False, cancel_requested=True)).kind is Kind.DROP
+
+
+def test_completion_comes_before_every_limit() -> None:
+    met = replace(CLEAR, contract=Value.MET, short_of=Dimension.STATUS_CHECKS, overdue=True, repeats=3)
+    assert reason(met) is StopReason.CONTRACT_MET
+
+
+def test_a_limit_and_a_repetition_together_are_a_limit() -> None:
+    assert reason(replace(CLEAR, short_of=Dimension.STEPS, repeats=1)) is StopReason.LIMIT_STEPS
+
+
+def test_an_open_effect_forbids_writes_but_not_look_ups() -> None:
+    due = replace(UNKNOWN_WRITE, look_up_due=True)
+    assert decide(replace(CLEAR, open_effect=due)).kind is Kind.LOOK_UP
+    assert reason(replace(CLEAR, open_effect=UNKNOWN_WRITE)) is StopReason.EFFECT_UNKNOWN
+
+
+@pytest.mark.parametrize("failing", [{"authorised": Value.UNMET}, {"eligible": Value.UNMET}, {"facts": "missing"}])
+def test_while_a_write_may_have_landed_failing_preconditions_do_not_end_the_run(failing: dict[str, object]) -> None:
+    situation = replace(CLEAR, open_effect=UNKNOWN_WRITE, **failing)  # type: ignore[arg-type]
+    assert reason(situation) is StopReason.EFFECT_UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (Answer.PENDING, StopReason.LIMIT_STATUS_CHECKS),
+        (Answer.NOT_FOUND_YET, StopReason.OUTCOME_UNCONFIRMED),
+        (Answer.UNREACHABLE, StopReason.OUTCOME_UNCONFIRMED),
+        (None, StopReason.OUTCOME_UNCONFIRMED),
+    ],
+)
+def test_used_up_look_ups_end_by_their_last_answer(answer: Answer | None, expected: StopReason) -> None:
+    used_up = replace(UNKNOWN_WRITE, last_answer=answer, can_pay=False)
+    assert reason(replace(CLEAR, open_effect=used_up)) is expected
+
+
+def test_the_deadline_does_not_end_a_run_whose_write_is_still_looked_up() -> None:
+    assert reason(replace(CLEAR, overdue=True, open_effect=UNKNOWN_WRITE)) is StopReason.EFFECT_UNKNOWN
+    assert reason(replace(CLEAR, overdue=True)) is StopReason.LIMIT_WALL_TIME
+
+
+def test_a_cancellation_waits_for_the_authority_while_a_write_may_have_landed() -> None:
+    asked = replace(CLEAR, cancel_requested=True)
+    assert reason(asked) is StopReason.CANCELLED_UNSENT
+    assert reason(replace(asked, open_effect=UNKNOWN_WRITE)) is StopReason.CANCELLATION_UNVERIFIED
+    assert reason(replace(asked, effects=frozenset({EffectState.ABSENT}))) is StopReason.CANCELLED_ABSENT
+    assert reason(replace(asked, effects=frozenset({EffectState.CONFIRMED}))) is StopReason.CANCELLED_TOO_LATE
+
+
+def test_not_authorised_goes_before_what_was_read() -> None:
+    both = replace(CLEAR, authorised=Value.UNMET, facts=FactsState.CONFLICT)
+    assert reason(both) is StopReason.NOT_AUTHORISED
+
+
+def test_a_failed_read_is_tried_again_until_its_limit() -> None:
+    failed = replace(CLEAR, next_step=NextStep.READ, failure=Failure("unavailable", ""), errors_in_a_row=2)
+    assert decide(failed).kind is Kind.RETRY
+    assert reason(replace(failed, errors_in_a_row=3)) is StopReason.SAME_ERROR_REPEATED
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("credential_refused", StopReason.CREDENTIAL_REFUSED),
+        ("access_denied", StopReason.ACCESS_REFUSED),
+        ("invalid_input", StopReason.INPUT_INVALID),
+        ("not_found", StopReason.NOT_FOUND),
+        ("tool_missing", StopReason.TOOL_MISSING),
+    ],
+)
+def test_permanent_failures_are_not_tried_again(code: str, expected: StopReason) -> None:
+    assert reason(replace(CLEAR, failure=Failure(code, ""))) is expected
+
+
+def test_an_unmapped_failure_is_tried_within_bounds_and_never_a_success() -> None:
+    odd = replace(CLEAR, next_step=NextStep.READ, failure=Failure("teapot", ""), errors_in_a_row=1)
+    assert decide(odd).kind is Kind.RETRY
+    assert reason(replace(odd, attempts_left=False)) is StopReason.SAME_ERROR_REPEATED
+
+
+def test_a_write_that_needs_approval_is_put_up_and_not_sent() -> None:
+    needed = replace(CLEAR, approval_needed=True)
+    assert decide(needed).kind is Kind.ASK_APPROVAL
+    assert decide(replace(needed, approval_valid=True)).kind is Kind.ACT
+    assert reason(replace(needed, approval_rejected=True)) is StopReason.APPROVAL_REJECTED
+    assert reason(replace(needed, approval_lapsed=True)) is StopReason.APPROVAL_EXPIRED
+
+
+def test_a_claim_is_validated_and_a_question_asked() -> None:
+    assert decide(replace(CLEAR, next_step=NextStep.CLAIM)).kind is Kind.VALIDATE
+    assert reason(replace(CLEAR, next_step=NextStep.ASK)) is StopReason.QUESTION_ASKED
