@@ -46,7 +46,7 @@ document.addEventListener("click", (event) => {
 });
 
 // The case follows its run, but never under somebody's hands: then it says that there is news.
-const busy = () => $("#form")?.childElementCount > 0 || $("#case")?.contains($("textarea:focus, input:focus"));
+const busy = () => $("#form")?.childElementCount || !getSelection().isCollapsed;
 const refresh = () => htmx.trigger("#case", "refresh");
 document.addEventListener("run-changed", ({ detail }) => {
   const shown = $("#case");
@@ -58,7 +58,9 @@ $("#changed")?.addEventListener("click", ({ target }) => {
   target.hidden = true;
   refresh();
 });
-document.addEventListener("htmx:afterSwap", ({ detail }) => {
-  const first = detail.target.id === "form" || detail.elt.matches?.(".event") ? $("#form :is(textarea, select, input:not([type=hidden])), [data-focus]") : null;
-  first?.focus();
+let unfolded = [];
+document.addEventListener("htmx:beforeSwap", () => (unfolded = document.querySelectorAll("details[open][id]")));
+document.addEventListener("htmx:afterSwap", ({ target }) => {
+  for (const { id } of unfolded) document.getElementById(id)?.setAttribute("open", "");
+  if (target.closest("#form")) $("#form :is([data-focus], textarea, select, input:not([type=hidden]))")?.focus();
 });

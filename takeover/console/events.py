@@ -50,7 +50,7 @@ def fields(kind: EventKind, run: Run, typed: Mapping[str, str], refusal: Refused
             run,
             required=name in required,
             typed=typed.get(name, ""),
-            error=refusal.message if refusal and refusal.field == name else "",
+            error=_error(schema, typed.get(name, ""), refusal) if refusal and refusal.field == name else "",
         )
         for name, schema in kind.payload.get("properties", {}).items()
     ]
@@ -71,6 +71,20 @@ def _field(name: str, schema: Mapping[str, Any], run: Run, *, required: bool, ty
         control = "text"
     least, most = schema.get("minimum", schema.get("minLength")), schema.get("maximum", schema.get("maxLength"))
     return Field(name, title, control, required, typed, choices, least, most, error)
+
+
+def _error(schema: Mapping[str, Any], typed: str, refusal: Refused) -> str:
+    """What is wrong with one field, in the words of a form."""
+    if refusal.code != "invalid":
+        return refusal.message
+    if not typed.strip():
+        return _("This is needed.")
+    if schema.get("type") == "integer" and "maximum" in schema:
+        limits = {"least": schema.get("minimum", 0), "most": schema["maximum"]}
+        return _("It must be a whole number from %(least)d to %(most)d.") % limits
+    if len(typed) > schema.get("maxLength", len(typed)):
+        return _("It may have at most %(most)d characters.") % {"most": schema["maxLength"]}
+    return refusal.message
 
 
 def payload(kind: EventKind, typed: Mapping[str, str]) -> dict[str, Any]:
@@ -133,12 +147,21 @@ def _send(request: HttpRequest, run_id: uuid.UUID, name: str) -> Refused | None:
     person, kind = desk.person(request), _kind(name)
     answers = request.POST.get("answers", "") if kind.answers_plan else ""
     try:
+        if kind.payload.get("required") and not kind.answers_plan:
+            _check_that_nothing_moved(run_id, request.POST.get("seen", ""))
         interventions.send(run_id, name, person, payload(kind, _typed(request)), answers)
     except Refused as refusal:
         if not desk.may_look(person) or not Run.objects.filter(pk=run_id).exists():
             raise
         return refusal
     return None
+
+
+def _check_that_nothing_moved(run_id: uuid.UUID, seen: str) -> None:
+    """What somebody took the time to write is about the run as they saw it. A plan says so itself, by its digest."""
+    run = Run.objects.filter(pk=run_id).first()
+    if seen and run and seen != stamp(run):
+        raise Refused("stale", _("The case moved on while you were writing."), "seen", 409)
 
 
 def _refused(request: HttpRequest, template: str, run_id: uuid.UUID, name: str, refusal: Refused) -> HttpResponse:

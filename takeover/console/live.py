@@ -11,7 +11,7 @@ import logging
 import random
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from time import monotonic
 from types import FrameType
@@ -34,6 +34,7 @@ GATHER = 0.05  # nudges come in bursts: one look answers those that follow withi
 REPEAT_AFTER = 1.0  # between two announcements of the same run
 LATE_COMMIT = 10.0  # how long a number missing in the record may still appear
 LATE_COMMITS = 10_000
+FIRST_LOOK = 1000  # so many of the newest events; what is fresh among them is announced
 FRESH = 5.0  # a page may have been rendered this long before its stream opened
 LINGER = 60.0  # the hub outlives the last page: people walk from page to page
 LOOK_WITHIN = 10.0  # a look that takes longer has lost its connection
@@ -106,6 +107,9 @@ class Subscription:
                 await self._news.wait()
         except TimeoutError:
             return []
+        return self.taken()
+
+    def taken(self) -> list[Topic]:
         self._news.clear()
         taken, self._waiting = list(self._waiting), {}
         return taken
@@ -116,7 +120,7 @@ class Hub:
         self._pages: set[Subscription] = set()
         self._task: asyncio.Task[None] | None = None
         self._announcements = Announcements()
-        self._newest = 0  # number of the newest event seen; 0: none looked for yet
+        self._newest: int | None = None  # number of the newest event seen; None: not looked yet
         self._missing: dict[int, float] = {}  # numbers skipped so far, each with the time when it is given up
         self._alone_since = 0.0
         self._ends_with_the_server = False
@@ -128,7 +132,7 @@ class Hub:
             page.put(run)
         self._pages.add(page)
         if self._task is None or self._task.done():
-            self._newest, self._missing = 0, {}
+            self._newest, self._missing = None, {}
             # In a context of its own: the hub outlives the request that happens to start it.
             self._task = asyncio.create_task(self._run(), context=contextvars.Context())
         try:
@@ -186,7 +190,7 @@ class Hub:
 
     async def _look(self, listening: psycopg.AsyncConnection[Any]) -> list[UUID]:
         """The runs of the events that were recorded since the last look, in whatever order they were committed."""
-        if not self._newest:
+        if self._newest is None:
             return await self._first_look(listening)
         now = monotonic()
         self._missing = {number: until for number, until in self._missing.items() if until > now}
@@ -195,30 +199,29 @@ class Hub:
             [self._newest, list(self._missing)],
         )
         rows = await cursor.fetchall()
-        self._remember((number for number, _ in rows), now)
+        self._remember([number for number, _ in rows], self._newest, now)
         return [run for _, run in rows if run]
 
     async def _first_look(self, listening: psycopg.AsyncConnection[Any]) -> list[UUID]:
         cursor = await listening.execute(
             "SELECT id, CASE WHEN at > now() - make_interval(secs => %s) THEN run_id END FROM runs_event"
-            " WHERE id > (SELECT coalesce(max(id), 0) FROM runs_event) - 1000",
-            [FRESH],
+            " WHERE id > (SELECT coalesce(max(id), 0) FROM runs_event) - %s",
+            [FRESH, FIRST_LOOK],
         )
         rows = await cursor.fetchall()
         numbers = [number for number, _ in rows]
-        self._newest = min(numbers, default=1) - 1
-        self._remember(numbers, monotonic())
+        self._remember(numbers, max(0, max(numbers, default=0) - FIRST_LOOK), monotonic())
         return [run for _, run in rows if run]
 
-    def _remember(self, numbers: Iterable[int], now: float) -> None:
+    def _remember(self, numbers: list[int], before: int, now: float) -> None:
         seen = set(numbers)
-        newest = max(seen, default=self._newest)
+        newest = max([before, *seen])
         for number in seen:
             self._missing.pop(number, None)
-        for number in range(max(self._newest + 1, newest - LATE_COMMITS), newest):
+        for number in range(max(before + 1, newest - LATE_COMMITS), newest):
             if number not in seen:
                 self._missing[number] = now + LATE_COMMIT
-        self._newest = max(self._newest, newest)
+        self._newest = newest
 
     async def _nudges(self, listening: psycopg.AsyncConnection[Any]) -> list[UUID]:
         """Wait for a nudge, the next announcement or the next look, whichever comes first."""
@@ -293,6 +296,12 @@ async def _stream(request: HttpRequest) -> AsyncIterator[str]:
                 yield ": beat\nevent: beat\ndata: {}\n\n"
             for run in changed:
                 yield f"event: run-changed\ndata: {json.dumps({'run': run and str(run)})}\n\n"
+
+
+def _client_left() -> bool:
+    """A cancellation that arrives while a thread works for us is swallowed by `sync_to_async`, all but this trace."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _may_watch(user: AbstractBaseUser | AnonymousUser) -> bool:

@@ -4,11 +4,21 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import views
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponseBase
+from django.utils.decorators import method_decorator
+from django_htmx.http import HttpResponseClientRefresh
 
 
+@method_decorator(login_not_required, name="dispatch")
 class SignIn(views.LoginView):
     template_name = "sign_in.html"
     redirect_authenticated_user = True
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if "HX-Request" in request.headers:  # the session ended behind an open page: start over from the whole page
+            return HttpResponseClientRefresh()
+        return super().dispatch(request, *args, **kwargs)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(**kwargs) | {"demo": _demo() if settings.DEMO else None}
