@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from pytest_django import DjangoDbBlocker
 
 from takeover.supervisor.children import Child, stop
 from tests import processes
@@ -26,6 +27,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(left_out)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """As pytest-django makes it; at the end nobody is left in the database that it drops."""
+    yield
+    with django_db_blocker.unblock():
+        processes.disconnect_everybody_else()
 
 
 @pytest.fixture(scope="session")
@@ -141,17 +150,17 @@ def live_site(transactional_db: None, _site: str) -> str:
 def _browser() -> Iterator[Browser]:
     quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses to run as root with one
-    with sync_playwright() as playwright:
+    with sync_playwright() as playwright, pytest.MonkeyPatch.context() as patch:
+        # Its loop runs in this thread until the session ends, and Django takes every test after it for asynchronous.
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*quiet, *sandbox])
         yield browser
         browser.close()
 
 
 @pytest.fixture
-def new_page(live_site: str, _browser: Browser, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Page]]:
+def new_page(live_site: str, _browser: Browser) -> Iterator[Callable[..., Page]]:
     """Opens pages for different people. A script error or a CSP violation in any of them fails the test."""
-    # Playwright's synchronous interface keeps a loop running in this thread, which Django takes for asynchronous code.
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
     complaints: list[str] = []
     contexts: list[BrowserContext] = []
 

@@ -124,13 +124,21 @@ class Broker:
         return not self.client.exists(*self.keys)
 
 
+EVERYBODY_ELSE = (
+    "FROM pg_stat_activity WHERE datname = current_database() "
+    "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+)
+
+
 def nobody_is_in_a_transaction() -> bool:
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() "
-            "AND pid <> pg_backend_pid() AND backend_type = 'client backend' AND state <> 'idle')"
-        )
+        cursor.execute(f"SELECT NOT EXISTS (SELECT {EVERYBODY_ELSE} AND state <> 'idle')")  # noqa: S608
         return bool(cursor.fetchone()[0])
+
+
+def disconnect_everybody_else() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT pg_terminate_backend(pid, 5000) {EVERYBODY_ELSE}")  # noqa: S608
 
 
 def abandon_runs() -> None:

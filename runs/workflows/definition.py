@@ -84,7 +84,7 @@ class Workflow:
     retries: int = 3  # attempts of one read
     max_same_error: int = 2
     retry_after: timedelta = timedelta(seconds=1)  # doubled at each retry, with jitter
-    look_up_after: tuple[timedelta, ...] = (timedelta(seconds=30), timedelta(seconds=90), timedelta(seconds=270))
+    look_up_after: tuple[timedelta, ...] = (timedelta(seconds=30), timedelta(minutes=10), timedelta(hours=2))
     follow_up_after: timedelta = timedelta(minutes=30)
     approval_within: timedelta = timedelta(hours=4)  # how long a request for approval stands
     approval_lasts: timedelta = timedelta(minutes=15)  # how long a given one may be used

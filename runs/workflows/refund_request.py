@@ -105,17 +105,18 @@ def authorised(c: Context) -> Judgement:
 
 def eligible(c: Context) -> Judgement:
     order, policies = c.facts.get("order"), c.facts.get("policies")
+    for fact, check in ((order, order_is_complete), (policies, one_policy_in_force)):
+        state, says = check(fact) if fact else (FactsState.UNREAD, "")
+        if state not in {FactsState.COMPLETE, FactsState.UNREAD}:
+            return unknown(says)
     if not order or not policies:
         return unknown("not read yet")
-    for fact, check in ((order, order_is_complete), (policies, one_policy_in_force)):
-        state, says = check(fact)
-        if state is not FactsState.COMPLETE:
-            return unknown(says)
     policy = policies.data["policies"][0]
     days = (date.fromisoformat(policies.data["business_date"]) - date.fromisoformat(order.data["delivered_on"])).days
     opened = order.data["opened"]
+    ago = "1 day" if days == 1 else f"{days} days"
     says = (
-        f"delivered {order.data['delivered_on']}, {days} days ago, {'opened' if opened else 'unopened'}; "
+        f"delivered {order.data['delivered_on']}, {ago} ago, {'opened' if opened else 'unopened'}; "
         f"policy {policy['version']} allows {policy['window_days']} days"
         f"{', unopened' if policy['requires_unopened'] else ''}"
     )

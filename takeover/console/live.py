@@ -298,12 +298,6 @@ async def _stream(request: HttpRequest) -> AsyncIterator[str]:
                 yield f"event: run-changed\ndata: {json.dumps({'run': run and str(run)})}\n\n"
 
 
-def _client_left() -> bool:
-    """A cancellation that arrives while a thread works for us is swallowed by `sync_to_async`, all but this trace."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 async def _may_watch(user: AbstractBaseUser | AnonymousUser) -> bool:
     if not isinstance(user, PermissionsMixin):
         return False

@@ -1,4 +1,4 @@
-"""The cast: Alice works in support, Bob supervises, Ada administers, Charlie has no role."""
+"""The cast: Alice works in support, Bob and Robin supervise, Ada administers, Charlie has no role."""
 
 from collections.abc import Callable
 
@@ -6,27 +6,39 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from tests.console import rows
+from tests import people
+
+
+def person(name: str, last_name: str = "") -> User:
+    made = people.person(name)
+    made.last_name = last_name
+    made.save()
+    return made
 
 
 @pytest.fixture
 def alice(db: None) -> User:
-    return rows.person("alice", "support", first_name="Alice", last_name="Lin")
+    return person("alice", "Lin")
 
 
 @pytest.fixture
 def bob(db: None) -> User:
-    return rows.person("bob", "supervisor", first_name="Bob", last_name="Okafor")
+    return person("bob", "Okafor")
+
+
+@pytest.fixture
+def robin(db: None) -> User:
+    return person("supervisor")
 
 
 @pytest.fixture
 def ada(db: None) -> User:
-    return rows.person("ada", "administrator")
+    return person("ada")
 
 
 @pytest.fixture
 def charlie(db: None) -> User:
-    return rows.person("charlie")
+    return person("charlie")
 
 
 @pytest.fixture

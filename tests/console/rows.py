@@ -1,9 +1,9 @@
-"""Rows for the console's tests: people, and runs as workers leave them behind."""
+"""Rows for the console's tests: runs as workers leave them behind."""
 
 from datetime import timedelta
 from typing import Any
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.utils import timezone
 
 from runs.domain.budget import Ledger
@@ -20,13 +20,6 @@ STATE_OF = {
     Outcome.CANCELLED: State.CANCELLED,
 }
 ACCEPTANCE_OF = {Outcome.COMPLETED: Acceptance.SUCCEEDED, Outcome.DECLINED: Acceptance.FAILED}
-
-
-def person(name: str, role: str = "", **details: Any) -> User:
-    made = User.objects.create_user(name, password="correct horse", **details)
-    if role:
-        made.groups.add(Group.objects.get(name=role))
-    return made
 
 
 def run(order: str, requester: User, stopped_for: StopReason | None = None, **values: Any) -> Run:

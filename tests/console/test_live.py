@@ -2,11 +2,15 @@
 
 import asyncio
 import json
+import signal
+import socket
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -23,6 +27,7 @@ from runs.domain.states import StopReason
 from runs.models import Run
 from takeover.console import live
 from takeover.console.live import MOST_WAITING, Announcements, Hub, Subscription
+from takeover.supervisor.children import Child
 from tests import people, processes
 from tests.console import rows
 
@@ -263,9 +268,10 @@ def test_open_streams_hold_no_connection_of_the_pool(live_site: str) -> None:
     alice = people.person("alice")
     most = connection.settings_dict["OPTIONS"]["pool"]["max_size"]
     opened = [stream(live_site, alice) for _ in range(most + 4)]
-    responses = [one.__enter__() for one in opened]
+    lines = [one.__enter__().iter_lines() for one in opened]
     try:
-        assert all(next(response.iter_lines()) for response in responses)
+        assert all(next(one) for one in lines)
+        processes.wait_until(lambda: len(live.hub._pages) == len(opened))
         client = Client()
         client.force_login(alice)
         cookies = {"sessionid": client.cookies["sessionid"].value}
@@ -287,16 +293,46 @@ def test_who_left_while_the_session_was_read_is_forgotten_too(live_site: str, mo
     monkeypatch.setattr(live, "CHECK_SESSION", 0.2)
     monkeypatch.setattr(live, "_still_signed_in", lambda request: sync_to_async(read_slowly)())
     with stream(live_site, people.person("alice")) as response:
-        next(response.iter_lines())
+        lines = response.iter_lines()  # letting go of it would close the connection
+        next(lines)
         assert reading.wait(5)
     processes.wait_until(lambda: not live.hub._pages, within=3)
 
 
 def test_who_left_is_forgotten(live_site: str) -> None:
     with stream(live_site, people.person("alice")) as response:
-        next(response.iter_lines())
+        lines = response.iter_lines()
+        next(lines)
         processes.wait_until(lambda: live.hub._pages)
     processes.wait_until(lambda: not live.hub._pages)
+
+
+def test_a_server_that_is_told_to_stop_does_not_wait_for_open_streams(
+    transactional_db: None, product_env: dict[str, str], tmp_path: Path
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        site = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    place = ["--port", site.rpartition(":")[2], "--lifespan", "off", "--timeout-graceful-shutdown", "30"]
+    command = [sys.executable, "-m", "uvicorn", "takeover.asgi:application", *place]
+    log = tmp_path / "web.log"
+    server = processes.launch(Child("web", command, product_env, is_ready=lambda: _answers(site)), log)
+    try:
+        with stream(site, people.person("alice")) as response:
+            lines = response.iter_lines()
+            assert next(lines).startswith("retry:")
+            server.send(signal.SIGTERM)
+            processes.wait_until(lambda: not server.running, within=5)
+    finally:
+        server.kill()
+    assert "ERROR" not in log.read_text()
+
+
+def _answers(site: str) -> bool:
+    try:
+        return httpx2.get(f"{site}/live/").status_code == 401
+    except httpx2.HTTPError:
+        return False
 
 
 # In the browser

@@ -47,7 +47,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--data-dir", metavar="FOLDER", help="the folder of the installation (.data)")
         parser.add_argument("--accounts-only", action="store_true", help="make the accounts and no runs")
-        parser.add_argument("--again", action="store_true", help="run every story once more, where its run has ended")
+        parser.add_argument("--again", action="store_true", help="once more; what was refunded is now refused")
 
     def handle(self, *args: Any, accounts_only: bool, again: bool, **options: Any) -> None:
         try:

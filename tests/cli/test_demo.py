@@ -1,0 +1,124 @@
+"""`manage.py demo`: accounts for every role, and runs in every outcome that were really run."""
+
+from importlib import import_module
+from io import StringIO
+
+import pytest
+from django.apps import apps
+from django.contrib.auth import authenticate
+from django.contrib.auth.management import create_permissions
+from django.contrib.auth.models import Group, Permission, User
+from django.core.management import call_command
+from django.db import connection
+from pytest_django.fixtures import Settings
+
+from runs.domain.interventions import ROLES
+from runs.domain.states import Outcome
+from runs.models import Run
+from takeover.demo.accounts import ACCOUNTS, PASSWORD, make_accounts
+from takeover.demo.scenarios import SCENARIOS
+from takeover.management.commands import demo
+from tests.processes import BackOffice, Standing
+
+
+def play(*words: str) -> tuple[int, str, str]:
+    out, err = StringIO(), StringIO()
+    try:
+        call_command("demo", *words, stdout=out, stderr=err)
+    except SystemExit as ended:
+        return int(ended.code or 0), out.getvalue(), err.getvalue()
+    return 0, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def office(back_office: BackOffice, settings: Settings) -> BackOffice:
+    settings.BACK_OFFICE_URL = back_office.url
+    settings.SERVICES = {"back_office": {"url": back_office.url, "token": "demo-key"}}
+    return back_office
+
+
+def permissions_of(role: str) -> set[str]:
+    return set(Group.objects.get(name=role).permissions.values_list("codename", flat=True))
+
+
+def test_every_role_has_an_account_with_its_permissions(db: None) -> None:
+    assert make_accounts() == list(ACCOUNTS)
+    for name, account in ACCOUNTS.items():
+        user = authenticate(username=name, password=PASSWORD)
+        assert isinstance(user, User)
+        assert user.get_full_name() == account.full_name
+        assert user.get_all_permissions() == {f"runs.{permission}" for permission in ROLES[account.role][1]}
+
+
+def test_an_account_that_is_there_is_left_as_it_is(db: None) -> None:
+    make_accounts()
+    support = User.objects.get(username="support")
+    support.set_password("changed by its owner")
+    support.groups.clear()
+    support.save()
+    assert make_accounts() == []
+    support.refresh_from_db()
+    assert support.check_password("changed by its owner")
+    assert not support.groups.exists()
+
+
+def test_an_installation_without_the_demo_has_the_roles_too(db: None) -> None:
+    Group.objects.all().delete()
+    Permission.objects.filter(content_type__app_label="runs").delete()
+    migration = import_module("runs.migrations.0002_roles")
+    for _ in range(2):
+        with connection.schema_editor() as editor:
+            migration.make_roles(apps, editor)
+    assert {role: permissions_of(role) for role in ROLES} == {
+        role: {permission.value for permission in permissions} for role, (_, permissions) in ROLES.items()
+    }
+    before = Permission.objects.filter(content_type__app_label="runs").count()
+    create_permissions(apps.get_app_config("runs"), verbosity=0)  # what Django does after all migrations
+    assert Permission.objects.filter(content_type__app_label="runs").count() == before == len(migration.PERMISSIONS)
+
+
+def test_every_outcome_is_reached_by_really_running(worker: Standing, sweeper: Standing, office: BackOffice) -> None:
+    code, out, err = play()
+    assert (code, err) == (0, "")
+    expected = {f"order {scenario.order_id}": scenario.ends.value for scenario in SCENARIOS}
+    assert dict(Run.objects.values_list("subject", "stop_reason")) == expected
+    assert set(Run.objects.values_list("outcome", flat=True)) == set(Outcome)
+    assert f"{len(SCENARIOS)} of {len(SCENARIOS)}: " in out
+    assert set(Run.objects.exclude(holder=None).values_list("holder__username", flat=True)) == {"support", "support2"}
+    taken_effect = {effect["order_id"] for effect in office.client.get("/control/ledger").json()["effects"]}
+    completed = set(Run.objects.filter(outcome=Outcome.COMPLETED).values_list("input__order_id", flat=True))
+    assert completed <= taken_effect
+
+    assert play() == (0, "The demo's runs are there already. (--again runs the stories once more.)\n", "")
+    assert Run.objects.count() == len(SCENARIOS)
+
+
+def test_the_stories_leave_the_tour_s_orders_alone() -> None:
+    orders = [scenario.order_id for scenario in SCENARIOS]
+    assert len(orders) == len(set(orders)) >= 40
+    assert not {"B456", "A123", "C204"} & set(orders)
+
+
+def test_without_workers_it_says_so(
+    transactional_db: None, office: BackOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "FIRST_MOVE_WITHIN", 0.5)
+    monkeypatch.setattr("runs.engine.tasks.advance_run.delay", lambda run_id: None)
+    code, _, err = play()
+    assert code == 1
+    assert err.startswith("No worker took up a run within 0.5 seconds")
+
+
+def test_without_its_back_office_it_says_so(db: None, settings: Settings) -> None:
+    settings.BACK_OFFICE_URL = "http://127.0.0.1:1"
+    code, _, err = play()
+    assert code == 1
+    assert err == "The back office at http://127.0.0.1:1 does not answer: start bin/up.\n"
+    assert not Run.objects.exists()
+
+
+def test_accounts_can_be_made_alone(db: None) -> None:
+    code, out, _ = play("--accounts-only")
+    assert (code, out) == (0, "Accounts made: support, support2, supervisor, administrator\n")
+    assert play("--accounts-only") == (0, "", "")
+    assert not Run.objects.exists()

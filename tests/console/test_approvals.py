@@ -1,0 +1,64 @@
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from runs.domain.effects import EffectState
+from tests.console import rows
+
+SignIn = Callable[[User], Client]
+
+
+def test_proposed_writes_stand_there_with_everything_a_decision_needs(
+    bob: User, alice: User, signed_in: SignIn
+) -> None:
+    run = rows.proposed("B456", alice)
+    page = signed_in(bob).get("/approvals/").content.decode()
+    for said in ("59.00 EUR", "0.00 EUR", "Alice Lin", "cancel the request", "paid back", "due in 59 min"):
+        assert said in page, said
+    assert run.effects.get().plan_digest[:12] in page
+    assert "Decide" in page
+
+
+def test_the_most_urgent_one_stands_first(bob: User, alice: User, signed_in: SignIn) -> None:
+    now = timezone.now()
+    rows.proposed("LATER", alice, answer_by=now + timedelta(hours=2))
+    rows.proposed("SOON", alice, answer_by=now + timedelta(minutes=2))
+    page = signed_in(bob).get("/approvals/").content.decode()
+    assert re.findall(r"Refund of order (\w+)", page) == ["SOON", "LATER"]
+
+
+def test_what_one_may_not_decide_says_why(bob: User, alice: User, ada: User, signed_in: SignIn) -> None:
+    rows.proposed("B456", bob)
+    assert "You asked for it yourself." in signed_in(bob).get("/approvals/").content.decode()
+    for person in (alice, ada):
+        assert "Your role may see it, but not decide it." in signed_in(person).get("/approvals/").content.decode()
+
+
+def test_only_writes_that_wait_are_listed(bob: User, alice: User, signed_in: SignIn) -> None:
+    rows.uncertain("B456", alice)
+    assert "No write waits for a decision." in signed_in(bob).get("/approvals/").content.decode()
+
+
+def test_a_plan_that_was_replaced_is_not_shown_twice(bob: User, alice: User, signed_in: SignIn) -> None:
+    run = rows.proposed("B456", alice)
+    rows.write(run, EffectState.ABSENT, operation_key="older")
+    assert signed_in(bob).get("/approvals/list/").content.decode().count("<article") == 1
+
+
+def test_people_without_a_role_see_no_approvals(charlie: User, signed_in: SignIn) -> None:
+    assert signed_in(charlie).get("/approvals/").status_code == 403
+
+
+def test_the_number_of_queries_does_not_grow(
+    bob: User, alice: User, signed_in: SignIn, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(15):
+        rows.proposed(f"N{number}", alice)
+    client = signed_in(bob)
+    with django_assert_max_num_queries(8):
+        client.get("/approvals/")

@@ -1,0 +1,200 @@
+import json
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from runs.domain.effects import EffectState
+from runs.domain.states import StopReason
+from runs.models import Handoff, InboxEvent
+from tests.console import rows
+
+SignIn = Callable[[User], Client]
+
+
+def test_the_case_says_what_is_known_unknown_and_what_it_rests_on(alice: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice, question="Was it received?")
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    for said in (
+        "Refund of order B456",
+        "Was it received?",
+        ">MET<",
+        ">UNKNOWN<",
+        "U-88 may act on this order",
+        "authority service",
+        f"refund-B456-{str(run.pk)[:8]}",
+        "outcome unknown",
+        "Nothing was found, and that is not proof",
+        "Nobody answered. That says nothing about the write.",
+        "Your request about order B456 was handed to a person",
+    ):
+        assert said in page, said
+
+
+def test_an_unknown_effect_makes_asking_the_first_thing_to_do(alice: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice)
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    assert '<button class="primary" id="act-reconcile_requested"' in page
+
+
+def test_what_is_forbidden_stands_there_disabled_with_the_reason(alice: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice)
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    button = '<button type="button" aria-disabled="true" aria-describedby="why-resumed_after_review">Go on</button>'
+    assert button in page
+    assert "A write has an open outcome: ask the service first." in page
+
+
+def test_a_supervisor_sees_what_would_change_and_until_when(bob: User, alice: User, signed_in: SignIn) -> None:
+    run = rows.proposed("B456", alice)
+    effect = run.effects.get()
+    page = signed_in(bob).get(f"/runs/{run.pk}/").content.decode()
+    for said in ("59.00 EUR", "original means of payment", "cancel the request at the refund service", "Decide by"):
+        assert said in page, said
+    assert f'name="answers" value="{effect.plan_digest}"' in page
+    assert '<button class="primary" id="act-approval_granted"' in page
+
+
+def test_the_requester_may_not_approve_their_own(bob: User, signed_in: SignIn) -> None:
+    run = rows.proposed("B456", bob)
+    page = signed_in(bob).get(f"/runs/{run.pk}/").content.decode()
+    assert "You asked for this run yourself; somebody else has to decide." in page
+    assert 'id="act-approval_granted"' not in page
+
+
+def test_a_finished_case_offers_nothing(alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.CONTRACT_MET)
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    assert "Completed: every assertion was read back and holds." in page
+    assert 'id="acts"' not in page
+
+
+def test_a_decision_that_nobody_has_carried_out_yet_is_said_to_be_recorded(alice: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice)
+    InboxEvent.objects.create(run=run, name="reconcile_requested", actor=alice, received_at=timezone.now())
+    page = signed_in(alice).get(f"/runs/{run.pk}/body/").content.decode()
+    assert "Recorded. Being carried out." in page
+    assert "<html" not in page
+
+
+def test_a_decision_that_could_not_be_carried_out_says_why(alice: User, signed_in: SignIn) -> None:
+    run, now = rows.uncertain("B456", alice), timezone.now()
+    InboxEvent.objects.create(
+        run=run,
+        name="cancel_requested",
+        actor=alice,
+        received_at=now,
+        settled_at=now,
+        result=InboxEvent.Result.REFUSED,
+        result_reason="The run has ended.",
+    )
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    assert "was not carried out" in page
+    assert "The run has ended." in page
+
+
+def test_text_from_outside_is_escaped_marked_and_folded(alice: User, signed_in: SignIn) -> None:
+    hostile = "<script>alert(1)</script></blockquote> \u202e \u200b" + " and on it goes" * 40
+    run = rows.uncertain("B456", alice, question=hostile)
+    rows.event(run, "claimed_completion", None, says=hostile)
+    run.effects.update(receipt={"note": hostile}, reason=hostile)
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    assert "<script>alert" not in page
+    assert "</blockquote> " not in page
+    assert "[U+202E] [U+200B]" in page
+    assert "The agent wrote (not evidence)" in page
+    assert '<details id="said-' in page
+
+
+def test_the_holder_may_release_and_the_others_see_who_has_it(alice: User, bob: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS)
+    signed_in(alice).post(f"/runs/{run.pk}/claim/")
+    assert "Release" in signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    page = signed_in(bob).get(f"/runs/{run.pk}/").content.decode()
+    assert "Alice Lin has this case." in page
+    assert "Release" not in page
+    signed_in(alice).post(f"/runs/{run.pk}/release/")
+    run.refresh_from_db()
+    assert run.holder is None
+
+
+def test_a_lost_race_for_a_case_is_a_page_that_names_the_winner(alice: User, bob: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS)
+    signed_in(bob).post(f"/runs/{run.pk}/claim/")
+    answer = signed_in(alice).post(f"/runs/{run.pk}/claim/")
+    assert answer.status_code == 409
+    assert "Nothing was changed" in answer.content.decode()
+    assert "bob holds this case until" in answer.content.decode()
+
+
+def test_claiming_leads_back_to_where_the_form_was_and_nowhere_else(alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS)
+    client = signed_in(alice)
+    assert client.post(f"/runs/{run.pk}/claim/", {"back": "/?tab=limit"}).headers["Location"] == "/?tab=limit"
+    elsewhere = client.post(f"/runs/{run.pk}/claim/", {"back": "//evil.example/"})
+    assert elsewhere.headers["Location"] == f"/runs/{run.pk}/"
+
+
+def test_the_package_is_the_one_written_with_the_stop(alice: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice)
+    Handoff.objects.create(run=run, version=1, package={"run_id": str(run.pk), "was": "first"}, made_at=timezone.now())
+    Handoff.objects.create(run=run, version=2, package={"run_id": str(run.pk), "was": "last"}, made_at=timezone.now())
+    answer = signed_in(alice).get(f"/runs/{run.pk}/package.json")
+    assert json.loads(answer.content)["was"] == "last"
+    assert answer.headers["Content-Disposition"].startswith("attachment")
+
+
+def test_a_run_without_a_package_gives_what_is_recorded_now(alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice)
+    package = json.loads(signed_in(alice).get(f"/runs/{run.pk}/package.json").content)
+    assert package["run_id"] == str(run.pk)
+    assert package["state"] == "executing"
+
+
+@pytest.mark.parametrize("page", ["", "body/", "package.json", "events/cancel_requested/"])
+def test_only_people_of_the_queue_and_auditors_look_at_a_case(
+    page: str, alice: User, ada: User, charlie: User, signed_in: SignIn
+) -> None:
+    run = rows.uncertain("B456", alice)
+    assert signed_in(charlie).get(f"/runs/{run.pk}/{page}").status_code == 403
+    assert signed_in(ada).get(f"/runs/{run.pk}/{page}").status_code == 200
+
+
+def test_an_unknown_run_is_a_page_that_says_so(alice: User, signed_in: SignIn) -> None:
+    answer = signed_in(alice).get("/runs/00000000-0000-4000-8000-000000000000/")
+    assert answer.status_code == 404
+    assert "There is no run with this number." in answer.content.decode()
+
+
+def test_the_number_of_queries_does_not_grow_with_the_history(
+    alice: User, signed_in: SignIn, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    run = rows.uncertain("B456", alice)
+    for seq in range(7, 40):
+        rows.step(run, seq, "read", "read_order", "The order service answered.")
+        rows.event(run, "event_received", alice, name="evidence_supplied", payload={"statement": "I saw it"})
+    client = signed_in(alice)
+    with django_assert_max_num_queries(18):
+        client.get(f"/runs/{run.pk}/")
+
+
+def test_a_case_whose_workflow_is_gone_can_still_be_read(alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.WORKFLOW_MISSING, workflow="gone", workflow_version=9)
+    rows.write(run, EffectState.UNKNOWN)
+    answer = signed_in(alice).get(f"/runs/{run.pk}/")
+    assert answer.status_code == 200
+    assert "gone: order B456" in answer.content.decode()
+
+
+def test_times_are_shown_in_the_viewers_zone_with_the_exact_instant(alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS, created_at=timezone.now() - timedelta(days=400))
+    client = signed_in(alice)
+    client.cookies["timezone"] = "Asia/Shanghai"
+    assert "CST" in client.get(f"/runs/{run.pk}/").content.decode()
+    for nonsense in ("../../etc/passwd", "Nowhere/City", ""):
+        client.cookies["timezone"] = nonsense
+        assert "UTC" in client.get(f"/runs/{run.pk}/").content.decode()

@@ -1,0 +1,272 @@
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from runs.domain.states import State, StopReason
+from runs.models import Run
+from takeover.console import queue
+from tests.console import rows
+
+SignIn = Callable[[User], Client]
+
+
+def titles(page: str) -> list[str]:
+    return re.findall(r'class="open"[^>]*><bdi>([^<]*)<', page)
+
+
+def test_strangers_are_sent_to_sign_in(client: Client, db: None) -> None:
+    assert client.get("/").headers["Location"] == "/sign-in/?next=/"
+
+
+def test_someone_without_a_role_is_told_why_they_see_nothing(charlie: User, signed_in: SignIn) -> None:
+    answer = signed_in(charlie).get("/")
+    assert answer.status_code == 403
+    assert "Your account has neither role" in answer.content.decode()
+
+
+def test_an_administrator_sees_the_queue_and_cannot_act_on_it(ada: User, alice: User, signed_in: SignIn) -> None:
+    rows.run("B456", alice, StopReason.NO_PROGRESS)
+    page = signed_in(ada).get("/").content.decode()
+    assert titles(page) == ["Refund of order B456"]
+    assert "Take next" not in page
+    assert "Claim" not in page
+
+
+def test_the_most_urgent_case_stands_first_and_one_without_due_time_last(alice: User, signed_in: SignIn) -> None:
+    now = timezone.now()
+    rows.run("CALM", alice, StopReason.NO_PROGRESS, answer_by=now + timedelta(hours=3))
+    rows.run("NONE", alice, StopReason.NO_PROGRESS, answer_by=None)
+    rows.run("LATE", alice, StopReason.NO_PROGRESS, answer_by=now - timedelta(minutes=12))
+    page = signed_in(alice).get("/").content.decode()
+    assert titles(page) == [f"Refund of order {order}" for order in ("LATE", "CALM", "NONE")]
+    assert ">12 min late<" in page
+    assert 'data-urgency="late"' in page
+
+
+@pytest.mark.parametrize(
+    ("tab", "order"),
+    [
+        ("human", "HUMAN"),
+        ("waiting", "WAITS"),
+        ("limit", "LIMIT"),
+        ("approval", "WRITE"),
+        ("mine", "MINE"),
+        ("closed", "DONE"),
+    ],
+)
+def test_each_part_of_the_queue_shows_its_own_runs(tab: str, order: str, alice: User, signed_in: SignIn) -> None:
+    rows.run("HUMAN", alice, StopReason.NO_PROGRESS)
+    rows.run("WAITS", alice, StopReason.EFFECT_UNKNOWN)
+    rows.run("LIMIT", alice, StopReason.LIMIT_STEPS)
+    rows.proposed("WRITE", alice)
+    soon = timezone.now() + timedelta(minutes=20)
+    rows.run("MINE", alice, StopReason.LIMIT_STEPS, holder=alice, held_until=soon, answer_by=None)
+    rows.run("DONE", alice, StopReason.CONTRACT_MET)
+    rows.run("RUNS", alice)
+    assert f"Refund of order {order}" in titles(signed_in(alice).get("/", {"tab": tab}).content.decode())
+
+
+def test_the_counters_say_how_many_lie_in_each_part(alice: User, signed_in: SignIn) -> None:
+    rows.run("A", alice, StopReason.NO_PROGRESS)
+    rows.run("B", alice, StopReason.EFFECT_UNKNOWN)
+    rows.run("C", alice, StopReason.CONTRACT_MET)
+    rows.proposed("D", alice)
+    counted = dict(re.findall(r'id="n-tab-(\w+)">(\d+)<', signed_in(alice).get("/").content.decode()))
+    assert counted == {"human": "1", "waiting": "1", "limit": "0", "approval": "1", "mine": "0", "open": "3"}
+
+
+def test_a_row_says_what_is_at_risk_why_it_stopped_and_who_has_it(alice: User, bob: User, signed_in: SignIn) -> None:
+    until = timezone.now() + timedelta(minutes=11, seconds=30)
+    rows.uncertain("B456", alice, holder=bob, held_until=until, error_class="transient", error_count=2)
+    page = signed_in(alice).get("/").content.decode()
+    assert "outcome unconfirmed" in page
+    assert "transient ×2" in page
+    assert "1 write unknown" in page
+    assert "Bob Okafor" in page
+    assert ">11 min<" in page
+
+
+def test_a_claim_that_ran_out_is_nobodys(alice: User, bob: User, signed_in: SignIn) -> None:
+    rows.run("B456", alice, StopReason.NO_PROGRESS, holder=bob, held_until=timezone.now() - timedelta(seconds=1))
+    page = signed_in(alice).get("/").content.decode()
+    assert "Bob Okafor" not in page
+    assert "nobody" in page
+
+
+def test_the_queue_is_searched_by_subject_and_by_run(alice: User, signed_in: SignIn) -> None:
+    found = rows.run("B456", alice, StopReason.NO_PROGRESS)
+    rows.run("C881", alice, StopReason.NO_PROGRESS)
+    for text in ("b456", str(found.pk)[:8], str(found.pk).upper()):
+        page = signed_in(alice).get("/", {"q": text}).content.decode()
+        assert titles(page) == ["Refund of order B456"], text
+
+
+def test_the_queue_is_filtered_by_workflow(alice: User, signed_in: SignIn) -> None:
+    rows.run("B456", alice, StopReason.NO_PROGRESS)
+    rows.run("OTHER", alice, StopReason.NO_PROGRESS, workflow="market_scan")
+    page = signed_in(alice).get("/", {"workflow": "market_scan"}).content.decode()
+    assert titles(page) == ["market_scan: order OTHER"]
+
+
+def test_paging_goes_through_every_run_once(alice: User, signed_in: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "PAGE", 3)
+    now, same = timezone.now(), timezone.now() + timedelta(hours=1)
+    for number in range(8):
+        due = None if number > 5 else same if number > 2 else now + timedelta(minutes=number)
+        rows.run(f"N{number}", alice, StopReason.NO_PROGRESS, answer_by=due, stopped_at=now)
+    seen, address, client = [], "/", signed_in(alice)
+    for _page in range(4):
+        page = client.get(address).content.decode()
+        seen += titles(page)
+        following = re.search(r'rel="next" href="([^"]+)"', page)
+        if not following:
+            break
+        address = following[1].replace("&amp;", "&")
+    assert len(seen) == 8
+    assert len(set(seen)) == 8
+
+
+def test_the_closed_ones_are_paged_latest_first(
+    alice: User, signed_in: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "PAGE", 2)
+    for number in range(3):
+        at = timezone.now() - timedelta(hours=number)
+        rows.run(f"N{number}", alice, StopReason.CONTRACT_MET, stopped_at=at)
+    client = signed_in(alice)
+    first = client.get("/", {"tab": "closed"}).content.decode()
+    following = re.search(r'rel="next" href="([^"]+)"', first)
+    assert following
+    second = client.get(following[1].replace("&amp;", "&")).content.decode()
+    assert titles(first) + titles(second) == [f"Refund of order N{number}" for number in range(3)]
+
+
+@pytest.mark.parametrize("query", ["tab=nowhere", "after=garbage", "after=WzEsMl0", "q=%00", "after=bnVsbA"])
+def test_an_address_that_makes_no_sense_is_refused_in_words(query: str, alice: User, signed_in: SignIn) -> None:
+    answer = signed_in(alice).get(f"/?{query}")
+    assert answer.status_code == 400
+    assert "This request makes no sense here" in answer.content.decode()
+
+
+def test_the_number_of_queries_does_not_grow_with_the_queue(
+    alice: User, bob: User, signed_in: SignIn, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    until = timezone.now() + timedelta(minutes=5)
+    for number in range(20):
+        rows.uncertain(f"N{number}", alice, holder=bob, held_until=until)
+    client = signed_in(alice)
+    with django_assert_max_num_queries(9):
+        client.get("/")
+
+
+# Live
+
+
+def test_new_cases_are_announced_and_not_pushed_in(alice: User, signed_in: SignIn) -> None:
+    rows.run("OLD", alice, StopReason.NO_PROGRESS)
+    client, since = signed_in(alice), timezone.now() - timedelta(minutes=1)
+    rows.run("NEW", alice, StopReason.NO_PROGRESS, stopped_at=timezone.now())
+    news = client.get("/queue/news/", {"since": since.isoformat()}).content.decode()
+    assert "1 new case since" in news
+    assert titles(news) == []
+    inserted = client.get("/queue/list/", {"since": since.isoformat()}).content.decode()
+    assert inserted.count("data-new") == 1
+
+
+def test_only_rows_that_changed_are_sent_again(alice: User, bob: User, signed_in: SignIn) -> None:
+    kept = rows.run("KEPT", alice, StopReason.NO_PROGRESS)
+    taken = rows.run("TAKEN", alice, StopReason.NO_PROGRESS)
+    gone = rows.run("GONE", alice, StopReason.NO_PROGRESS)
+    client = signed_in(alice)
+    shown = re.findall(r'name="shown" value="([^"]+)"', client.get("/").content.decode())
+    assert len(shown) == 3
+    Run.objects.filter(pk=taken.pk).update(holder=bob, held_until=timezone.now() + timedelta(minutes=30))
+    Run.objects.filter(pk=gone.pk).update(state=State.EXECUTING, outcome="", stop_reason="", stopped_at=None)
+    news = client.get("/queue/news/", {"shown": shown}).content.decode()
+    assert f"run-{kept.pk}" not in news
+    assert f"run-{taken.pk}" in news
+    assert "Bob Okafor" in news
+    assert "No longer in this part of the queue." in news
+
+
+def test_news_about_something_that_is_no_run_is_refused(alice: User, signed_in: SignIn) -> None:
+    assert signed_in(alice).get("/queue/news/", {"shown": "x.y"}).status_code == 400
+
+
+def test_the_counters_are_a_fragment_of_their_own(alice: User, signed_in: SignIn) -> None:
+    rows.run("B456", alice, StopReason.NO_PROGRESS)
+    answer = signed_in(alice).get("/queue/counts/", {"tabs": "yes"}).content.decode()
+    assert '<b id="n-tab-human" hx-swap-oob="true">1</b>' in answer
+    assert "<html" not in answer
+
+
+# Taking cases
+
+
+def test_taking_the_next_case_opens_the_most_urgent_one(alice: User, signed_in: SignIn) -> None:
+    now = timezone.now()
+    rows.run("CALM", alice, StopReason.NO_PROGRESS, answer_by=now + timedelta(hours=3))
+    late = rows.run("LATE", alice, StopReason.NO_PROGRESS, answer_by=now - timedelta(minutes=3))
+    answer = signed_in(alice).post("/queue/take-next/")
+    assert answer.headers["Location"] == f"/runs/{late.pk}/"
+    late.refresh_from_db()
+    assert late.holder == alice
+
+
+def test_there_being_nothing_to_take_is_said_in_the_queue(alice: User, signed_in: SignIn) -> None:
+    answer = signed_in(alice).post("/queue/take-next/", {"tab": "limit"}, follow=True)
+    assert answer.redirect_chain == [("/?tab=limit", 302)]
+    assert "every case is in somebody" in answer.content.decode()
+
+
+@pytest.mark.parametrize("who", ["ada", "charlie"])
+def test_who_does_not_work_on_the_queue_takes_nothing(
+    who: str, alice: User, ada: User, charlie: User, signed_in: SignIn
+) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS)
+    answer = signed_in({"ada": ada, "charlie": charlie}[who]).post("/queue/take-next/")
+    assert answer.status_code == 403
+    assert "needs the permission" in answer.content.decode()
+    run.refresh_from_db()
+    assert run.holder is None
+
+
+def test_a_row_is_claimed_in_its_place(alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS)
+    answer = signed_in(alice).post(f"/queue/{run.pk}/claim/")
+    assert answer.status_code == 200
+    assert answer.content.decode().strip().startswith(f'<li class="row" id="run-{run.pk}"')
+    assert "you, " in answer.content.decode()
+
+
+def test_a_lost_race_for_a_row_names_the_winner(alice: User, bob: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS)
+    signed_in(bob).post(f"/queue/{run.pk}/claim/")
+    answer = signed_in(alice).post(f"/queue/{run.pk}/claim/")
+    assert answer.status_code == 409
+    assert "bob holds this case until" in answer.content.decode()
+    assert "Bob Okafor" in answer.content.decode()
+
+
+def test_nothing_is_taken_by_a_get(alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS)
+    for address in ("/queue/take-next/", f"/queue/{run.pk}/claim/", f"/runs/{run.pk}/claim/"):
+        assert signed_in(alice).get(address).status_code == 405
+    run.refresh_from_db()
+    assert run.holder is None
+
+
+def test_hostile_text_stays_text(alice: User, signed_in: SignIn) -> None:
+    hostile = "<img src=x onerror=alert(1)> \u202etxet"
+    rows.run("B456", alice, StopReason.NO_PROGRESS, question=hostile, subject=hostile, workflow="gone")
+    page = signed_in(alice).get("/", {"q": "<script>"}).content.decode()
+    page += signed_in(alice).get("/").content.decode()
+    assert "<img src=x" not in page
+    assert "&lt;img src=x onerror=alert(1)&gt; [U+202E]txet" in page
+    assert "“&lt;script&gt;”" in page

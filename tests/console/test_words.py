@@ -1,0 +1,90 @@
+"""How the console writes things."""
+
+from datetime import timedelta
+from enum import StrEnum
+
+import pytest
+from django.utils import timezone
+
+from runs.domain.budget import Dimension
+from runs.domain.effects import Answer, EffectState
+from runs.domain.interventions import Permission
+from runs.domain.states import Outcome, Recovery, State, StopReason
+from takeover.console import words
+from takeover.templatetags import console
+
+
+@pytest.mark.parametrize(
+    ("codes", "texts"),
+    [
+        (State, words.STATE),
+        (Outcome, words.OUTCOME),
+        (StopReason, words.REASON),
+        (EffectState, words.EFFECT),
+        (Answer, words.ANSWER),
+        (Dimension, words.DIMENSION),
+        (Recovery, words.RECOVERY),
+        (Permission, words.PERMISSION),
+    ],
+)
+def test_every_code_has_a_word(codes: type[StrEnum], texts: dict[StrEnum, object]) -> None:
+    assert set(texts) == set(codes)
+
+
+def test_every_state_of_an_effect_has_a_mark() -> None:
+    assert set(console.MARK_OF_EFFECT) == set(EffectState)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (3599, "59 min"),
+        (4320, "1 h 12"),
+        (3660, "1 h 01"),
+        (86_400, "1 d"),
+        (97_200, "1 d 3 h"),
+        (864_000 + 7200, "10 d"),
+        (-5, "0 s"),
+    ],
+)
+def test_durations_are_said_as_people_say_them(seconds: int, text: str) -> None:
+    assert console.spell(timedelta(seconds=seconds)) == text
+
+
+def test_a_due_time_is_late_soon_or_calm() -> None:
+    now = timezone.now()
+    assert console.urgency(now - timedelta(seconds=1)) == "late"
+    assert console.urgency(now + timedelta(minutes=9)) == "soon"
+    assert console.urgency((now + timedelta(hours=1)).isoformat()) == "calm"
+    assert console.urgency(None) == "none"
+    assert console.pressure(now - timedelta(days=1)) == 100
+    assert console.pressure(now + timedelta(days=9)) == 8
+
+
+def test_what_is_neither_met_nor_unmet_is_unknown() -> None:
+    for value in ("UNKNOWN", "", "done", "met"):
+        assert 'data-mark="unknown">UNKNOWN<' in console.value_mark(value)
+    assert 'data-mark="met">MET<' in console.value_mark("MET")
+
+
+@pytest.mark.parametrize("hidden", ["\u202e", "\u200b", "\u2066", "\x1b", "\u2028", "\ufeff", "\x00"])
+def test_signs_that_hide_or_turn_text_are_shown(hidden: str) -> None:
+    assert console.visible(f"a{hidden}b") == f"a[U+{ord(hidden):04X}]b"
+
+
+def test_ordinary_text_stays_as_it_is() -> None:
+    for text in ("Zeile eins\nZeile zwei", "退款申请 B456", "naïve — “quoted”"):
+        assert console.visible(text) == text
+
+
+def test_amounts_have_the_unit_of_their_budget() -> None:
+    assert console.amount(4320, "wall_time") == "1 h 12"
+    assert console.amount(18_000, "cost") == "0.018"
+    assert console.amount(3, "steps") == "3"
+
+
+def test_faces_are_two_letters() -> None:
+    assert [console.face(name) for name in ("Alice Lin", "support", "o", "jo.doe")] == ["AL", "SU", "O", "JD"]
