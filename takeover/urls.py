@@ -33,12 +33,6 @@ approval_urls = [
     path("list/", approvals.approvals_list, name="approvals-list"),
 ]
 
-outcome_urls = [
-    path("outcomes/", outcomes.outcomes, name="outcomes"),
-    path("outcomes/runs/", outcomes.runs, name="outcomes-runs"),
-    path("outcomes.csv", outcomes.outcomes_csv, name="outcomes-csv"),
-]
-
 # /outcomes/
 outcomes_urls = [
     path("", outcomes.outcomes, name="outcomes"),
@@ -50,7 +44,6 @@ urlpatterns = [
     path("", include(queue_urls)),
     path("runs/<uuid:run_id>/", include(case_urls)),
     path("approvals/", include(approval_urls)),
-    path("", include(outcome_urls)),
     path("outcomes/", include(outcomes_urls)),
     path("live/", live.live, name="live"),
     path("sign-in/", SignIn.as_view(), name="sign-in"),

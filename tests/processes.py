@@ -132,13 +132,13 @@ EVERYBODY_ELSE = (
 
 def nobody_is_in_a_transaction() -> bool:
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT NOT EXISTS (SELECT {EVERYBODY_ELSE} AND state <> 'idle')")  # noqa: S608
+        cursor.execute(f"SELECT NOT EXISTS (SELECT {EVERYBODY_ELSE} AND state <> 'idle')")
         return bool(cursor.fetchone()[0])
 
 
 def disconnect_everybody_else() -> None:
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT pg_terminate_backend(pid, 5000) {EVERYBODY_ELSE}")  # noqa: S608
+        cursor.execute(f"SELECT pg_terminate_backend(pid, 5000) {EVERYBODY_ELSE}")
 
 
 def abandon_runs() -> None:

@@ -4,6 +4,8 @@ const $ = (selector, root = document) => root.querySelector(selector);
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (zone) document.cookie = `timezone=${zone};path=/;max-age=31536000;samesite=lax`;
 
+$(".tabs [aria-current]")?.scrollIntoView({ block: "nearest" });
+
 // Keys. An element names its own with data-key; in the queue the row under the focus goes first.
 const row = () => document.activeElement?.closest(".row");
 function move(by) {

@@ -40,7 +40,7 @@ class Action:
     primary: bool = False
 
 
-def _action(event: PossibleEvent, run: Run, primary: Move | None) -> Action:
+def _action(event: PossibleEvent, run: Run, person: User, primary: Move | None) -> Action:
     kind = event.kind
     return Action(
         name=kind.move.value,
@@ -50,7 +50,7 @@ def _action(event: PossibleEvent, run: Run, primary: Move | None) -> Action:
         key=KEYS.get(kind.move, ""),
         at_once=not kind.payload.get("required"),
         answers_plan=kind.answers_plan,
-        fits=_fits(kind, run),
+        fits=_fits(kind, run) and _concerns(kind, person),
         primary=kind.move is primary,
     )
 
@@ -59,6 +59,11 @@ def _fits(kind: EventKind, run: Run) -> bool:
     if run.state not in kind.states or (kind.needs_unresolved_effect and not run.effects_at_risk):
         return False
     return not kind.reasons or run.stop_reason in kind.reasons
+
+
+def _concerns(kind: EventKind, person: User) -> bool:
+    """Whether the event is any business of this person: who only looks is not told no for every single one."""
+    return desk.may(person, Permission.OPERATE) or desk.may(person, kind.permission)
 
 
 def _primary(run: Run, possible: set[Move]) -> Move | None:
@@ -85,7 +90,7 @@ def actions(run: Run, person: User) -> list[Action]:
     """Every event of the catalogue for this person, the one that most likely helps first."""
     events = interventions.possible_events(run, person)
     primary = _primary(run, {event.kind.move for event in events if not event.why_not})
-    found = [_action(event, run, primary) for event in events]
+    found = [_action(event, run, person, primary) for event in events]
     return sorted(found, key=lambda action: (not action.primary, action.name == Move.CANCEL_REQUESTED))
 
 

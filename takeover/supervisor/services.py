@@ -37,10 +37,10 @@ def _run(command: list[str], folder: Path) -> int:
     sockets = folder / "sockets"
     sockets.mkdir(mode=0o700)
     children: list[Child] = []
-    if "DATABASE_URL" not in env:
+    if not env.get("DATABASE_URL"):
         server, env["DATABASE_URL"] = postgres.server(folder / "postgres", sockets, env, throw_away=True)
         children.append(server)
-    if "REDIS_URL" not in env:
+    if not env.get("REDIS_URL"):
         server, env["REDIS_URL"] = valkey.server(sockets, env)
         children.append(server)
     try:

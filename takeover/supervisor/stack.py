@@ -65,19 +65,19 @@ class Stack:
 
     def start_servers(self) -> None:
         folder, sockets = self.installation.folder, self.installation.sockets
-        if "DATABASE_URL" in os.environ:
+        if os.environ.get("DATABASE_URL"):
             _check_database(self.env["DATABASE_URL"])
         else:
             if not os.path.lexists(folder / "postgres"):
                 self.watch.say("up", f"making a database in {folder / 'postgres'}")
             server, self.env["DATABASE_URL"] = postgres.server(folder / "postgres", sockets, dict(self.env))
-            self.watch.bring_up(server)
-        if "REDIS_URL" in os.environ:
+            self.watch.bring_up([server])
+        if os.environ.get("REDIS_URL"):
             _check_broker(self.env["REDIS_URL"])
         else:
             server, self.env["REDIS_URL"] = valkey.server(sockets, dict(self.env))
-            self.watch.bring_up(server)
-        if "BACK_OFFICE_URL" not in os.environ and self.options.demo:
+            self.watch.bring_up([server])
+        if self.options.demo and not os.environ.get("BACK_OFFICE_URL"):
             self.env["BACK_OFFICE_URL"] = f"http://{HERE}:{_free_port(self.options.port + 1)}"
         published = ("DATABASE_URL", "REDIS_URL", "BACK_OFFICE_URL", "SITE_URL")
         self.installation.publish({name: self.env[name] for name in published if name in self.env})
@@ -85,8 +85,9 @@ class Stack:
     def prepare(self) -> None:
         commands = [self._command("migrate", "migrate", "--verbosity=1")]
         # Compressing takes seconds, so it is done again only when a file or a package has changed.
-        stamp, sources = self.options.folder / "static" / ".sources", _fingerprint(CLONE / "static")
-        if not stamp.exists() or stamp.read_text() != sources:
+        folder, sources = self.options.folder, _fingerprint(CLONE / "static")
+        stamp = folder / "static-sources"
+        if not (folder / "static").is_dir() or not stamp.exists() or stamp.read_text() != sources:
             commands.append(self._command("static", "collectstatic", "--no-input", "--verbosity=0"))
         self._manage(*commands)
         stamp.write_text(sources)
@@ -94,11 +95,11 @@ class Stack:
             self._manage(self._command("accounts", "demo", "--accounts-only"))
 
     def start_product(self) -> None:
-        children = [self._worker(number) for number in range(1, self.options.workers + 1)]
-        children.append(Child("sweeper", _python("manage.py", "sweep"), self.job_env))
-        if self.options.demo and "BACK_OFFICE_URL" not in os.environ:
-            children.append(self._back_office())
-        self.watch.bring_up(*children, self._web())
+        own_back_office = self.options.demo and not os.environ.get("BACK_OFFICE_URL")
+        services = [self._back_office()] if own_back_office else []
+        workers = [self._worker(number) for number in range(1, self.options.workers + 1)]
+        sweeper = Child("sweeper", _python("manage.py", "sweep"), self.job_env)
+        self.watch.bring_up(services, [*workers, sweeper], [self._web()])
 
     def fill_the_demo(self) -> None:
         done = self.installation.demo_done

@@ -24,6 +24,7 @@ def server(sockets: Path, env: Mapping[str, str]) -> tuple[Child, str]:
         "unixsocketperm": "600",
         "save": "",
         "loglevel": "warning",
+        "set-proc-title": "no",  # or it could not be recognised as a leftover
         "dir": str(sockets),
     }
     child = Child(

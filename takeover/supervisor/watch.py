@@ -48,8 +48,10 @@ class Watch:
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
             signal.signal(signal.SIGHUP, self._request_stop)
 
-    def bring_up(self, *children: Child) -> None:
-        self.groups.append(list(children))
+    def bring_up(self, *groups: list[Child]) -> None:
+        """All at once, because starting takes each of them seconds; they stop group by group, the last one first."""
+        self.groups.extend(groups)
+        children = [child for group in groups for child in group]
         for child in children:
             self._start(child)
         deadline = time.monotonic() + READY_WITHIN

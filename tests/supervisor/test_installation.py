@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from takeover.supervisor import CannotStart
-from takeover.supervisor.children import Child
+from takeover.supervisor import CannotStart, postgres, valkey
+from takeover.supervisor.children import Child, stop
 from takeover.supervisor.installation import Installation, Leftover
+from tests.processes import wait_until
 
 
 @pytest.fixture
@@ -107,6 +108,20 @@ def test_a_command_that_was_started_through_another_program_is_recognised() -> N
         assert recorded(child).alive
     finally:
         child.kill()
+
+
+def test_the_servers_are_recognised(short_path: Path) -> None:
+    with Installation(short_path).held():
+        sockets = Installation(short_path).sockets
+        database, _ = postgres.server(short_path / "postgres", sockets, os.environ, throw_away=True)
+        broker, _ = valkey.server(sockets, os.environ)
+        for child in (database, broker):
+            child.start(subprocess.DEVNULL)
+            wait_until(lambda child=child: child.ready)  # type: ignore[misc]
+
+        assert [recorded(child).alive for child in (database, broker)] == [True, True]
+
+        stop([database, broker])
 
 
 @pytest.mark.parametrize("damage", ["", "{", '[{"pid": 1}]', "[3]"])

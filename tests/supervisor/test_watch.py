@@ -45,14 +45,14 @@ def test_lines_are_passed_on_with_the_name_in_front(watch: Watch, capsys: pytest
 
 def test_a_child_that_ends_before_it_is_ready_says_why(watch: Watch) -> None:
     with pytest.raises(CannotStart, match="server ended before it was ready: no room"):
-        watch.bring_up(child("server", "import sys; sys.exit('no room')", is_ready=lambda: False))
+        watch.bring_up([child("server", "import sys; sys.exit('no room')", is_ready=lambda: False)])
 
 
 def test_a_child_that_dies_is_started_again(watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     starts = tmp_path / "starts"
     mortal = child("mortal", f"open({str(starts)!r}, 'a').write('x'); import time; time.sleep(0.3)")
 
-    watch.bring_up(mortal)
+    watch.bring_up([mortal])
     attend_for(watch, 3)
 
     # At once, after a second, and not again for two more.
@@ -66,7 +66,7 @@ def test_groups_stop_in_reverse(watch: Watch, tmp_path: Path) -> None:
         marker = tmp_path / f"{name}.ready"
         farewell = f"lambda *_: (open({str(order)!r}, 'a').write({name + ' '!r}), sys.exit())"
         code = f"import signal, sys, time; signal.signal(15, {farewell}); open({str(marker)!r}, 'w'); time.sleep(60)"
-        watch.bring_up(child(name, code, marker=marker))
+        watch.bring_up([child(name, code, marker=marker)])
 
     watch.bring_down()
 
@@ -78,6 +78,6 @@ def test_a_request_to_stop_interrupts_the_wait_for_readiness(watch: Watch) -> No
     os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(StopRequested):
-        watch.bring_up(child("slow", "import time; time.sleep(60)", is_ready=lambda: False))
+        watch.bring_up([child("slow", "import time; time.sleep(60)", is_ready=lambda: False)])
 
     assert time.monotonic() - started < 10
