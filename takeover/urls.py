@@ -37,7 +37,6 @@ approval_urls = [
 outcomes_urls = [
     path("", outcomes.outcomes, name="outcomes"),
     path("runs/", outcomes.runs, name="outcomes-runs"),
-    path("outcomes.csv", outcomes.outcomes_csv, name="outcomes-csv"),
 ]
 
 urlpatterns = [
@@ -45,7 +44,10 @@ urlpatterns = [
     path("runs/<uuid:run_id>/", include(case_urls)),
     path("approvals/", include(approval_urls)),
     path("outcomes/", include(outcomes_urls)),
+    path("outcomes.csv", outcomes.outcomes_csv, name="outcomes-csv"),
     path("live/", live.live, name="live"),
     path("sign-in/", SignIn.as_view(), name="sign-in"),
     path("sign-out/", LogoutView.as_view(), name="sign-out"),
 ]
+
+handler403 = "takeover.console.refusals.forbidden"

@@ -5,9 +5,12 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import views
 from django.contrib.auth.decorators import login_not_required
-from django.http import HttpRequest, HttpResponseBase
+from django.contrib.auth.forms import AuthenticationForm
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.decorators import method_decorator
 from django_htmx.http import HttpResponseClientRefresh
+
+from takeover.console.refusals import strangers
 
 
 @method_decorator(login_not_required, name="dispatch")
@@ -19,6 +22,10 @@ class SignIn(views.LoginView):
         if "HX-Request" in request.headers:  # the session ended behind an open page: start over from the whole page
             return HttpResponseClientRefresh()
         return super().dispatch(request, *args, **kwargs)
+
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        strangers.refuse("sign-in")
+        return super().form_invalid(form)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return super().get_context_data(**kwargs) | {"demo": _demo() if settings.DEMO else None}

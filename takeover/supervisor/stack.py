@@ -4,7 +4,7 @@ import http.client
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -26,7 +26,7 @@ class Options:
     demo: bool
 
 
-def up(options: Options, welcome: Callable[[str], str]) -> None:
+def up(options: Options, welcome: Callable[[Mapping[str, str]], str]) -> None:
     """Start everything, print `welcome` once the site can be reached, and stay until asked to stop."""
     installation = Installation(options.folder)
     watch = Watch(installation)
@@ -40,11 +40,11 @@ def up(options: Options, welcome: Callable[[str], str]) -> None:
             watch.bring_down()
 
 
-def _run(stack: "Stack", welcome: Callable[[str], str]) -> None:
+def _run(stack: "Stack", welcome: Callable[[Mapping[str, str]], str]) -> None:
     stack.start_servers()
     stack.prepare()
     stack.start_product()
-    stack.watch.print(welcome(stack.env["SITE_URL"]))
+    stack.watch.print(welcome(stack.env))
     stack.fill_the_demo()
     stack.watch.attend()
 

@@ -105,7 +105,7 @@ def test_a_command_that_was_started_through_another_program_is_recognised() -> N
     child = Child("sleep", ["env", "sleep", "60"], dict(os.environ))
     child.start(subprocess.DEVNULL)
     try:
-        assert recorded(child).alive
+        wait_until(lambda: recorded(child).alive)
     finally:
         child.kill()
 

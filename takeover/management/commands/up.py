@@ -3,6 +3,7 @@
 import os
 import sys
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ class Command(BaseCommand):
                     workers=_between("--workers", workers, 1, 64),
                     demo=demo,
                 ),
-                welcome=lambda address: _welcome(address, settings.DATA_DIR, demo),
+                welcome=lambda env: _welcome(env, settings.DATA_DIR, demo),
             )
         except CannotStart as sentence:
             self.stderr.write(str(sentence))
@@ -51,13 +52,14 @@ def _between(option: str, value: str, low: int, high: int) -> int:
     return int(value)
 
 
-def _welcome(address: str, folder: Path, demo: bool) -> str:
-    lines = [f"Takeover is ready: {address}", ""]
+def _welcome(env: Mapping[str, str], folder: Path, demo: bool) -> str:
+    lines = [f"Takeover is ready: {env['SITE_URL']}", ""]
     if demo:
         from takeover.demo.accounts import ACCOUNTS, PASSWORD
 
         lines += [f"Sign in with the password {PASSWORD!r} as"]
         lines += [f"  {name:<14} {role}" for name, role in ACCOUNTS.items()]
+        lines += ["", f"The demo's back office, where faults are switched on: {env['BACK_OFFICE_URL']}"]
     else:
         lines += ["Make the first account in another terminal:"]
         lines += [f"  {sys.executable} manage.py createsuperuser --data-dir {folder}"]

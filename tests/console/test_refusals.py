@@ -1,0 +1,48 @@
+"""Who was refused what, at the web's edge."""
+
+import logging
+
+import pytest
+from django.test import Client
+
+from runs.models import Refusal
+from takeover.console.refusals import QUIET, Strangers, strangers
+from tests.people import person
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_page_that_somebody_may_not_see_is_a_refused_attempt_on_record() -> None:
+    client = Client()
+    client.force_login(person("charlie"))
+
+    for _ in range(2):
+        assert client.get("/").status_code == 403
+    client.force_login(person("alice"))
+    assert client.get("/outcomes/").status_code == 403
+
+    tried = {(row.person.username, row.attempted) for row in Refusal.objects.all()}
+    assert tried == {("charlie", "see queue"), ("alice", "see outcomes")}
+    assert sum(row.count for row in Refusal.objects.filter(person=person("charlie"))) == 2
+
+
+def test_strangers_are_counted_and_leave_no_rows() -> None:
+    before = strangers.counts.copy()
+
+    Client().post("/queue/take-next/")
+    Client().post("/sign-in/", {"username": "support", "password": "guess"})
+
+    assert strangers.counts - before == {"page": 1, "sign-in": 1}
+    assert not Refusal.objects.exists()
+
+
+def test_strangers_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    door = Strangers(clock=lambda: now)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(1000):
+            door.refuse("page")
+        now += QUIET
+        door.refuse("page")
+
+    assert [record.args for record in caplog.records] == [(1, 1), (1000, 1001)]
