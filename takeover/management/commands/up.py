@@ -62,7 +62,7 @@ def _welcome(env: Mapping[str, str], folder: Path, demo: bool) -> str:
         lines += ["", f"The demo's back office, where faults are switched on: {env['BACK_OFFICE_URL']}"]
     else:
         lines += ["Make the first account in another terminal:"]
-        lines += [f"  {sys.executable} manage.py createsuperuser --data-dir {folder}"]
+        lines += [f"  {sys.executable} {settings.BASE_DIR / 'manage.py'} createsuperuser --data-dir {folder}"]
     lines += ["", f"Everything is kept in {folder}. Stop with Ctrl-C."]
     rule = "=" * max(map(len, lines))
     return "\n".join(["", rule, *lines, rule, ""])
