@@ -3,8 +3,8 @@
 One reading for everyone: the engine writes it down with a stop, the console shows it, the command line prints it.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -15,14 +15,18 @@ from runs.domain.budget import Dimension, Ledger, Line
 from runs.domain.contract import Fact, Value
 from runs.domain.effects import MEANING, UNRESOLVED, Answer, Effect
 from runs.domain.interventions import CATALOGUE, why_not
+from runs.domain.redaction import redact
 from runs.domain.states import Move, Outcome, StopReason
 from runs.models import Event, Run, Step
+from runs.secrets import known_secrets
 from runs.workflows import registry
 from runs.workflows.definition import Context, Workflow
 
+log = logging.getLogger(__name__)
 PACKAGE_VERSION = 1
 STEPS_SHOWN = 60
 TIMELINE_SHOWN = 120
+TONE_OF_ANSWER: dict[str, str] = {Answer.ACCEPTED: "good", Answer.REJECTED: "bad", Answer.CONTRADICTORY: "bad"}
 
 
 def read(run: Run) -> dict[str, Any]:
@@ -45,7 +49,7 @@ def package(
     steps: list[dict[str, Any]],
     now: datetime,
 ) -> dict[str, Any]:
-    """The package of a run with the given values. Holds no secret: what it is made of was redacted when it was stored.
+    """The package of a run with the given values, without secrets.
 
     About a person who was not entitled, it holds nothing of the subject beyond what that person said themselves.
     """
@@ -55,7 +59,11 @@ def package(
     outcome = Outcome(run.outcome) if run.outcome else None
     reason = StopReason(run.stop_reason) if run.stop_reason else None
     contract = _contract(workflow, context, withheld)
-    return {
+    if withheld:
+        opening = {workflow.tools[read.tool].name for read in workflow.reads if read.opens} if workflow else set()
+        steps = [step for step in steps if step["operation"] in opening]
+    events = _events(run)
+    made = {
         "package_version": PACKAGE_VERSION,
         "run_id": str(run.pk),
         "workflow": run.workflow,
@@ -74,7 +82,7 @@ def package(
         "acceptance": str(run.acceptance),
         "recovery": str(run.recovery),
         "contract": contract,
-        "effects": [_effect(effect, workflow) for effect in effects],
+        "effects": [_withheld(effect) if withheld else _effect(effect, workflow) for effect in effects],
         "steps": steps,
         "budgets": [
             {
@@ -92,10 +100,11 @@ def package(
         "last_checkpoint": next((s["summary"] for s in reversed(steps) if s["status"] == Step.Status.DONE), ""),
         "first_deviation": next((s["summary"] for s in steps if s["status"] not in {"done", "intent"}), ""),
         "last_fingerprint": next((s["fingerprint"] for s in reversed(steps) if s["fingerprint"]), ""),
-        "progress": _progress(contract),
+        "progress": _progress(run, contract),
         "question": run.question,
-        "customer_says": workflow.customer_says(context, outcome, reason) if workflow else "",
-        "allowed_events": _events(run, effects),
+        "customer_says": _customer_says(workflow, context, outcome, reason),
+        "allowed_events": [event for event in events if not event["why_not"]],
+        "forbidden_events": [event for event in events if event["why_not"]],
         "role": run.role,
         "answer_by": run.answer_by,
         "next_look_at": run.due_at if run.outcome == Outcome.WAITING else None,
@@ -105,15 +114,25 @@ def package(
         "stopped_at": run.stopped_at,
         "made_at": now,
     }
+    identifiers = {str(value) for value in run.input.values()} | {effect.key for effect in effects}
+    readable: dict[str, Any] = redact(made, known_secrets(), identifiers)
+    return readable
+
+
+def _customer_says(
+    workflow: Workflow | None, context: Context, outcome: Outcome | None, reason: StopReason | None
+) -> str:
+    try:
+        return workflow.customer_says(context, outcome, reason) if workflow else ""
+    except Exception:
+        log.exception("What the customer may be told could not be put into words")
+        return ""
 
 
 def _line(run: Run, ledger: Ledger, dimension: Dimension, now: datetime) -> Line | None:
     """One line of the ledger; wall time runs by itself, so what was spent of it is read off the clock."""
-    line = ledger.lines.get(dimension)
-    if line is None or dimension is not Dimension.WALL_TIME:
-        return line
     ended = run.stopped_at if run.is_final and run.stopped_at else now
-    return replace(line, spent=int((ended - run.created_at).total_seconds()))
+    return ledger.at(int((ended - run.created_at).total_seconds())).lines.get(dimension)
 
 
 def title(run: Run) -> str:
@@ -142,8 +161,9 @@ def _contract(workflow: Workflow | None, context: Context, withheld: bool) -> li
     if not workflow:
         return []
     rows = []
+    judgements = workflow.judge(context)
     for assertion in workflow.contract:
-        judged = assertion.judge(context)
+        judged = judgements[assertion.name]
         if withheld and assertion.name == "authorised":
             value, says = Value.UNMET, "not entitled"
         else:
@@ -160,6 +180,10 @@ def _contract(workflow: Workflow | None, context: Context, withheld: bool) -> li
             }
         )
     return rows
+
+
+def _withheld(effect: Effect) -> dict[str, Any]:
+    return {"operation_key": effect.key, "state": str(effect.state), "unresolved": effect.unresolved}
 
 
 def _effect(effect: Effect, workflow: Workflow | None) -> dict[str, Any]:
@@ -192,7 +216,7 @@ def _effect(effect: Effect, workflow: Workflow | None) -> dict[str, Any]:
             "risk": effect.plan.risk,
             "needs_approval": effect.plan.needs_approval,
         },
-        "plan_digest": effect.plan.digest,
+        "plan_digest": effect.digest,
         "planned_at": effect.planned_at,
         "approved_by": approver.get_username() if approver else "",
         "approved_at": effect.approved_at,
@@ -201,12 +225,22 @@ def _effect(effect: Effect, workflow: Workflow | None) -> dict[str, Any]:
     }
 
 
-def _progress(contract: list[dict[str, Any]]) -> str:
-    met = [row["label"] for row in contract if row["value"] == Value.MET]
-    return f"{len(met)} of {len(contract)} assertions are met." if contract else ""
+def _progress(run: Run, contract: list[dict[str, Any]]) -> str:
+    """Which assertions changed since the last stop."""
+    last = run.handoffs.filter(version__lt=run.stretch).order_by("-version").first()
+    if not last:
+        met = sum(row["value"] == Value.MET for row in contract)
+        return f"First stop: {met} of {len(contract)} assertions are met."
+    before = {row["name"]: row["value"] for row in last.package.get("contract", [])}
+    changed = [
+        f"{row['label']}: {before[row['name']]} became {row['value']}"
+        for row in contract
+        if row["name"] in before and before[row["name"]] != row["value"]
+    ]
+    return "; ".join(changed) or "No assertion changed since the last stop."
 
 
-def _events(run: Run, effects: list[Effect]) -> list[dict[str, Any]]:
+def _events(run: Run) -> list[dict[str, Any]]:
     standing = run.standing()
     return [
         {
@@ -234,7 +268,7 @@ def timeline(run: Run) -> list[dict[str, Any]]:
 
 
 def _step_line(step: Step) -> dict[str, Any]:
-    tones = {Step.Status.DONE: "good" if step.kind == "write" else "plain", Step.Status.INTENT: "plain"}
+    tones = {Step.Status.DONE: TONE_OF_ANSWER.get(step.code, "plain"), Step.Status.INTENT: "plain"}
     says = step.summary or f"{step.operation.replace('_', ' ').capitalize()}: under way"
     return {
         "at": step.settled_at or step.started_at,
@@ -280,6 +314,10 @@ def _event_line(event: Event) -> dict[str, Any] | None:
             says = f"{actor} took the case."
         case "case_released":
             says = f"{actor} gave the case back."
+        case "soft_limit_crossed":
+            says = (
+                f"Soft limit crossed: {content.get('spent')} {str(content.get('dimension')).replace('_', ' ')} spent."
+            )
         case "step_interrupted":
             says, tone = f"The worker was lost during step {content.get('seq')}.", "bad"
         case _:

@@ -5,6 +5,7 @@ and so is what was refused. Lock order: the run's row, then its inbox.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,14 +22,16 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from runs.agents.policies import POLICIES
-from runs.domain.budget import Ledger
+from runs.domain.budget import BudgetError, Dimension, Ledger
+from runs.domain.errors import ErrorClass
 from runs.domain.interventions import CATALOGUE, EventKind, Permission, why_not
 from runs.domain.redaction import redact
-from runs.domain.states import Move, Outcome
-from runs.engine.services import secrets, service
+from runs.domain.states import Move, Outcome, State
+from runs.engine.services import service
 from runs.engine.tasks import wake
-from runs.models import Event, InboxEvent, Refusal, Run
+from runs.models import Effect, Event, InboxEvent, Refusal, Run
 from runs.models.run import ledger_as_json
+from runs.secrets import known_secrets
 from runs.tools.tool import Call, ToolFailed
 from runs.workflows import registry
 from runs.workflows.definition import Workflow
@@ -36,6 +39,7 @@ from runs.workflows.definition import Workflow
 CLAIM_LASTS = timedelta(minutes=30)
 START_CHECK = 2.0  # seconds
 MOST_PAYLOAD = 20_000  # characters
+DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class Refused(Exception):
@@ -56,31 +60,26 @@ class PossibleEvent:
 
 
 def start(
-    workflow: str, given: Mapping[str, Any], by: User, request_key: str = "", policy: str = ""
+    workflow: str, given: Mapping[str, Any] | str, by: User, request_key: str = "", policy: str = ""
 ) -> tuple[Run, bool]:
     """Start a run, or find the one that is already open for this subject. Returns it and whether it is new."""
     _require(by, Permission.START, "start", None)
     known = _workflow(workflow, by)
-    _check(known.input_schema, given, "input", by, "start", None)
+    content: Mapping[str, Any] = parse(given, "input", by, "start") if isinstance(given, str) else given
+    _check(known.input_schema, content, "input", by, "start", None)
     if policy and policy not in POLICIES:
-        _refuse(
-            by,
-            "start",
-            None,
-            "unknown_policy",
-            f"There is no policy {policy!r}; there are {_list(POLICIES)}.",
-            "policy",
-        )
+        message = f"There is no policy {policy!r}; there are {_list(POLICIES)}."
+        _refuse(by, "start", None, "unknown_policy", message, "policy")
     if len(request_key) > 120:
         _refuse(by, "start", None, "invalid", "request_key: at most 120 characters.", "request_key")
-    acts_for = known.acts_for(given, by.get_username())
-    _check_subject(known, given, acts_for, by)
+    acts_for = known.acts_for(content, by.get_username())
+    _check_subject(known, content, acts_for, by)
     run = Run(
         workflow=known.name,
         workflow_version=known.version,
         policy=policy or "scripted",
-        subject=known.subject(given),
-        input=dict(given),
+        subject=known.subject(content),
+        input=dict(content),
         request_key=request_key,
         requester=by,
         acts_for=acts_for,
@@ -101,10 +100,23 @@ def _start_once(run: Run, by: User) -> tuple[Run, bool]:
             if Run.objects.filter(pk=run.pk).exists():
                 Event.objects.record(run, "started", by, workflow=run.workflow, subject=run.subject, policy=run.policy)
                 _wake_after_commit(run.pk)
-                return run, True
+                return _get(run.pk), True
         if found := Run.objects.filter(same).order_by("-created_at").first():
+            _check_same(found, run, by)
             return found, False
     raise Refused("busy", "Another run for this subject is just ending. Try again.", status=409)
+
+
+def _check_same(found: Run, wanted: Run, by: User) -> None:
+    """A request key, and an open run, belong to one request: what asks for something else is told so."""
+    if found.subject != wanted.subject or (
+        found.request_key == wanted.request_key != "" and found.input != wanted.input
+    ):
+        message = "request_key: it was used before, for another request."
+        _refuse(by, "start", found, "key_reused", message, "request_key", 409)
+    if found.acts_for != wanted.acts_for:
+        message = f"{found.subject} is already being worked on, at the request of somebody else."
+        _refuse(by, "start", found, "busy", message, "input", 409)
 
 
 def _workflow(name: str, by: User) -> Workflow:
@@ -124,7 +136,7 @@ def _check_subject(workflow: Workflow, given: Mapping[str, Any], acts_for: str, 
     try:
         tool.perform(service(tool.service), Call(name, params), START_CHECK)
     except ToolFailed as failed:
-        if failed.failure.code == "not_found":
+        if failed.failure.error_class is ErrorClass.NOT_FOUND:
             message = f"{field}: {failed.failure.message}"
             _refuse(by, "start", None, "unknown_subject", message, field, 404)
 
@@ -139,8 +151,10 @@ def claim(run_id: UUID, by: User) -> Run:
     if run.is_final:
         _refuse(by, "claim", run, "ended", "The run has ended; there is nothing left to do.", status=409)
     with transaction.atomic():
-        mine = Run.objects.filter(pk=run.pk).filter(Q(holder=None) | Q(holder=by) | Q(held_until__lt=Now()))
-        if mine.update(holder=by, held_until=timezone.now() + CLAIM_LASTS):
+        mine = (
+            Run.objects.unfinished().filter(pk=run.pk).filter(Q(holder=None) | Q(holder=by) | Q(held_until__lt=Now()))
+        )
+        if mine.update(holder=by, held_until=Now() + CLAIM_LASTS):
             if run.holder_id != by.pk or not run.is_held():
                 Event.objects.record(run, "case_claimed", by)
             _nudge_after_commit(run.pk)
@@ -167,11 +181,14 @@ def take_next(by: User, outcome: str = "") -> Run | None:
     cases = Run.objects.with_people().unclaimed()
     # Those that wait for the machine go on by themselves; they are taken only when asked for.
     waiting = cases.filter(outcome=outcome) if outcome else cases.exclude(outcome=Outcome.WAITING)
+    waiting = waiting.exclude(
+        state=State.AWAITING_APPROVAL
+    )  # a decision has a list of its own, and is not for everybody
     with transaction.atomic():
         run = waiting.most_urgent_first().select_for_update(skip_locked=True, of=("self",)).first()
         if run is None:
             return None
-        Run.objects.filter(pk=run.pk).update(holder=by, held_until=timezone.now() + CLAIM_LASTS)
+        Run.objects.filter(pk=run.pk).update(holder=by, held_until=Now() + CLAIM_LASTS)
         Event.objects.record(run, "case_claimed", by)
         _nudge_after_commit(run.pk)
     return _get(run.pk)
@@ -182,36 +199,53 @@ def take_next(by: User, outcome: str = "") -> Run | None:
 
 def possible_events(run: Run, by: User) -> list[PossibleEvent]:
     """Every event of the catalogue with why this person cannot send it now; an empty reason means that they can."""
-    standing = run.standing()
-    return [
-        PossibleEvent(kind, why_not(kind, standing) or _not_by(kind, run, by) or _not_theirs(run, by))
-        for kind in CATALOGUE.values()
-    ]
+    return [PossibleEvent(kind, why) for kind in CATALOGUE.values() for why in [_why_not(kind, run, by)]]
 
 
-def send(run_id: UUID, event: str, by: User, payload: Mapping[str, Any], answers: str = "") -> InboxEvent:
+def send(
+    run_id: UUID, event: str, by: User, payload: Mapping[str, Any] | str, answers: str = "", seen: str = ""
+) -> InboxEvent:
     """Hand an event to the run. A decision names by `answers` the digest of the plan that was shown.
 
-    Accepted means recorded: a worker carries it out, and checks once more that it is still possible.
+    `payload` is a JSON object, or its text. `seen` is what `standing_of` said when the person looked; where the run has
+    moved on since, the event is refused. Accepted means recorded: a worker carries it out, and checks once more.
     """
     run = _get(run_id)
+    content: Mapping[str, Any] = parse(payload, "payload", by, event, run) if isinstance(payload, str) else payload
     try:
         kind = CATALOGUE[Move(event)]
     except (KeyError, ValueError):
         names = _list(CATALOGUE)
         _refuse(by, event, run, "unknown_event", f"There is no event {event!r}; there are {names}.", "event", 404)
     _require(by, kind.permission, event, run)
-    _check(kind.payload, payload, "payload", by, event, run)
-    if kind.move is Move.BUDGET_EXTENDED and payload["dimension"] not in run.budget:
-        names = _list(run.budget)
-        _refuse(by, event, run, "invalid", f"dimension: must be one of {names}.", "dimension")
+    _check(kind.payload, content, "payload", by, event, run)
+    if kind.move is Move.BUDGET_EXTENDED:
+        _check_extension(run, content, by)
     with transaction.atomic():
         # The row is locked first: what is checked here stays true until the event is in the inbox.
         run = Run.objects.select_for_update(of=("self",)).select_related("holder").get(pk=run_id)
-        problem = _problem(kind, run, by, answers)
+        problem = _moved_on(run, seen) or _problem(kind, run, by, answers)
         if problem is None:
-            return _deliver(run, kind, by, payload, answers)
+            return _deliver(run, kind, by, content, answers)
     _refuse(by, event, run, problem.code, problem.message, problem.field, problem.status)
+
+
+def standing_of(run: Run) -> str:
+    """What a form carries so that it can be told when the run has moved on since."""
+    return f"{run.state}/{run.outcome}/{run.stop_reason}"
+
+
+def _moved_on(run: Run, seen: str) -> Refused | None:
+    if not seen or seen == standing_of(run):
+        return None
+    now = (run.stop_reason or run.state).replace("_", " ")
+    return Refused("stale", f"The run has moved on since you looked: it is {now} now.", "seen", 409)
+
+
+def _why_not(kind: EventKind, run: Run, by: User) -> str:
+    """Why `by` cannot send this event now, apart from what a decision has to name; empty when they can."""
+    held = "" if kind.answers_plan else _not_theirs(run, by)  # a decision is not the holder's alone
+    return why_not(kind, run.standing()) or _not_by(kind, run, by) or held
 
 
 def _problem(kind: EventKind, run: Run, by: User, answers: str) -> Refused | None:
@@ -219,10 +253,9 @@ def _problem(kind: EventKind, run: Run, by: User, answers: str) -> Refused | Non
         return Refused("four_eyes", refusal, status=403)
     if kind.answers_plan and (stale := _stale(run, answers)):
         return stale
-    if refusal := why_not(kind, run.standing()):
-        return Refused("not_possible", refusal, "event", 409)
-    if refusal := _not_theirs(run, by) if not kind.answers_plan else "":
-        return Refused("held", refusal, status=409)
+    if refusal := _why_not(kind, run, by):
+        held = refusal == _not_theirs(run, by)
+        return Refused("held" if held else "not_possible", refusal, "" if held else "event", 409)
     waiting = run.inbox.filter(name=kind.move, result="").select_related("actor").first()
     if waiting:
         who = waiting.actor.get_username() if waiting.actor else "a service"
@@ -232,18 +265,29 @@ def _problem(kind: EventKind, run: Run, by: User, answers: str) -> Refused | Non
 
 def _stale(run: Run, answers: str) -> Refused | None:
     """Whether the decision is about a plan that is not the one waiting, or that somebody has decided already."""
-    decided = run.inbox.filter(answers=answers).exclude(answers="").exclude(result="refused").select_related("actor")
-    if first := decided.first():
+    decided = run.inbox.filter(answers=answers, stretch=run.stretch) if DIGEST.fullmatch(answers) else run.inbox.none()
+    if first := decided.exclude(result=InboxEvent.Result.REFUSED).select_related("actor").first():
         what = "approved" if first.name == Move.APPROVAL_GRANTED else "rejected"
         who = first.actor.get_username() if first.actor else "somebody"
         return Refused("decided", f"{who} {what} this plan at {first.received_at:%H:%M:%S} UTC.", status=409)
     effect = run.effects.order_by("-planned_at", "-pk").first()
     if not effect or answers != effect.plan_digest:
-        now = f"the plan waiting now has digest {effect.plan_digest[:12]}" if effect else "no plan is waiting"
-        changed = _what_changed(run)
-        message = f"This decision is about another plan; {now}.{' ' + changed if changed else ''}"
-        return Refused("stale", message, "answers", 409)
+        return Refused("stale", _about_another_plan(run, effect, answers), "answers", 409)
+    if effect.approval_expires_at and effect.approval_expires_at <= timezone.now():
+        return Refused("expired", "The time for a decision has run out; the plan has to be put up again.", status=409)
     return None
+
+
+def _about_another_plan(run: Run, effect: Effect | None, answers: str) -> str:
+    earlier = run.inbox.filter(answers=answers) if DIGEST.fullmatch(answers) else run.inbox.none()
+    if first := earlier.exclude(result=InboxEvent.Result.REFUSED).select_related("actor").first():
+        what = "approved" if first.name == Move.APPROVAL_GRANTED else "rejected"
+        who = first.actor.get_username() if first.actor else "somebody"
+        said = f"{who} {what} that plan at {first.received_at:%H:%M:%S} UTC. "
+    else:
+        said = ""
+    now = f"the plan waiting now has digest {effect.plan_digest[:12]}" if effect else "no plan is waiting"
+    return f"{said}This decision is about another plan; {now}. {_what_changed(run)}".strip()
 
 
 def _what_changed(run: Run) -> str:
@@ -251,16 +295,28 @@ def _what_changed(run: Run) -> str:
     return f"Changed: {replaced.text_row.content().get('changed')}." if replaced else ""
 
 
+def _check_extension(run: Run, payload: Mapping[str, Any], by: User) -> None:
+    attempted, workflow = Move.BUDGET_EXTENDED, registry.find(run.workflow, run.workflow_version)
+    if payload["dimension"] not in run.budget:
+        names = _list(run.budget)
+        _refuse(by, attempted, run, "invalid", f"dimension: must be one of {names}.", "dimension")
+    if workflow:
+        dimension = Dimension(payload["dimension"])
+        try:
+            run.ledger.extend(dimension, payload["by"], workflow.planned(dimension))
+        except BudgetError as problem:
+            _refuse(by, attempted, run, "invalid", f"{problem.field}: {problem}", problem.field)
+
+
 def _deliver(run: Run, kind: EventKind, by: User, payload: Mapping[str, Any], answers: str) -> InboxEvent:
-    stored = redact(payload, secrets())
-    # A decision that the worker had to refuse does not stand in the way of the next one about the same plan.
-    run.inbox.filter(answers=answers, result="refused").exclude(answers="").update(answers="")
+    stored = redact(payload, known_secrets(), set(run.input.values()))
     event = InboxEvent.objects.create(
         run=run,
         name=kind.move,
         payload=stored,
         actor=by,
         received_at=timezone.now(),
+        stretch=run.stretch,
         answers=answers if kind.answers_plan else "",
     )
     # The cure for a lost race is the counter: a holder that commits after us sees it and looks into the inbox.
@@ -310,14 +366,30 @@ def _not_theirs(run: Run, by: User) -> str:
     return ""
 
 
+def parse(text: str, what: str, by: User, attempted: str, run: Run | None = None) -> Any:
+    """JSON from a person's hand. Refused, saying where, when it is none."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as problem:
+        message = f"{what}: not valid JSON: {problem.msg} at line {problem.lineno}, column {problem.colno}."
+    except (ValueError, RecursionError):
+        message = f"{what}: not valid JSON: it holds a number or a nesting that no form of ours needs."
+    _refuse(by, attempted, run, "invalid", message, what)
+
+
 def _check(schema: Mapping[str, Any], value: Any, what: str, by: User, attempted: str, run: Run | None) -> None:
     """Hold `value` against a JSON Schema; the first thing wrong is refused with its field's name."""
     if not isinstance(value, dict):
         _refuse(by, attempted, run, "invalid", f"{what}: must be a JSON object.", what)
-    if len(str(value)) > MOST_PAYLOAD:
-        _refuse(by, attempted, run, "invalid", f"{what}: larger than {MOST_PAYLOAD} characters.", what)
-    for error in _validator(_frozen(schema)).iter_errors(value):
-        field, message = _in_words(error, what)
+    try:
+        size = len(json.dumps(value, ensure_ascii=False).encode())
+        if size > MOST_PAYLOAD:
+            _refuse(by, attempted, run, "invalid", f"{what}: larger than {MOST_PAYLOAD} characters.", what)
+        error = next(_validator(_frozen(schema)).iter_errors(value), None)
+        field, message = _in_words(error, what) if error else ("", "")
+    except (ValueError, RecursionError, TypeError):  # numbers of a thousand digits, text that is none, endless nesting
+        field, message = what, f"{what}: holds something that cannot be read as JSON."
+    if message:
         _refuse(by, attempted, run, "invalid", message, field)
 
 
@@ -340,7 +412,8 @@ def _in_words(error: jsonschema_rs.ValidationError, what: str) -> tuple[str, str
             unexpected = _list(detail["unexpected"])
             return unexpected, f"{unexpected}: is not a field of this {what}."
     field = ".".join(map(str, error.instance_path)) or what
-    return field, f"{field}: {error.message}."
+    message = error.message if len(error.message) <= 200 else f"{error.message[:200]}…"
+    return field, f"{field}: {message}."
 
 
 def _refuse(

@@ -34,6 +34,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "takeover.static_files.StaticFilesMiddleware",
+    "takeover.edge.Edge",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -47,7 +48,6 @@ MIDDLEWARE = [
 ]
 
 ROOT_URLCONF = "takeover.urls"
-ASGI_APPLICATION = "takeover.asgi.application"
 
 TEMPLATES = [
     {
@@ -90,6 +90,7 @@ PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.Argon2PasswordHasher",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
 ]
+CSRF_FAILURE_VIEW = "takeover.console.refusals.forged"
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "queue"
 LOGOUT_REDIRECT_URL = "sign-in"
@@ -170,7 +171,10 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"no_trace_of_refusals": {"()": "takeover.edge.NoTraceOfRefusals"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["no_trace_of_refusals"]}
+    },
     "loggers": {
         "httpx2": {"level": "WARNING"},  # a line a request, with its address
         # Two lines for every wake-up say nothing that the runs' own record does not.

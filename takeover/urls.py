@@ -50,4 +50,7 @@ urlpatterns = [
     path("sign-out/", LogoutView.as_view(), name="sign-out"),
 ]
 
+handler400 = "takeover.edge.bad_request"
 handler403 = "takeover.console.refusals.forbidden"
+handler404 = "takeover.edge.not_found"
+handler500 = "takeover.edge.fault"

@@ -36,6 +36,13 @@ STOP_REASON = {
 
 Charge = Mapping[Dimension, int]
 
+READ: Charge = {Dimension.STEPS: 1, Dimension.TOOL_ATTEMPTS: 1}
+FIRST_WRITE: Charge = {Dimension.STEPS: 1, Dimension.TOOL_ATTEMPTS: 1, Dimension.EXTERNAL_WRITES: 1}
+RESEND: Charge = {Dimension.STEPS: 1, Dimension.TOOL_ATTEMPTS: 1}  # another attempt, not another write
+CLAIM: Charge = {Dimension.STEPS: 1}
+SCHEDULED_LOOK_UP: Charge = {Dimension.STATUS_CHECKS: 1}
+ASKED_LOOK_UP: Charge = {Dimension.FOLLOW_UP_CHECKS: 1}
+
 
 class BudgetError(DomainError):
     """A budget that makes no sense: a limit, soft mark or charge that is not a whole number in range."""
@@ -110,22 +117,33 @@ class Ledger:
             }
         )
 
-    def spend(self, dimension: Dimension, total: int) -> "Ledger":
-        """Record a total that only grows by itself, as wall time does."""
-        line = self.lines.get(dimension)
-        if not line:
-            return self
-        return self._change({dimension: replace(line, spent=max(line.spent, total))})
+    def at(self, elapsed: int) -> "Ledger":
+        """The ledger `elapsed` seconds after the start: wall time is the one dimension that is spent by itself."""
+        line = self.lines.get(Dimension.WALL_TIME)
+        return self._change({Dimension.WALL_TIME: replace(line, spent=elapsed)}) if line else self
 
-    def extend(self, dimension: Dimension, by: int) -> "Ledger":
-        """Raise a limit by `by`. Raises BudgetError for a dimension this run does not have."""
+    def extend(self, dimension: Dimension, by: int, planned: int) -> "Ledger":
+        """Raise a limit by `by`. All extensions together can at most double what the workflow `planned`.
+
+        Raises BudgetError for more, or for a dimension that this run does not have.
+        """
         if dimension not in self.lines:
             raise BudgetError(f"This run has no budget for {dimension.value}.", field="dimension")
         line = self.lines[dimension]
-        return self._change({dimension: replace(line, limit=line.limit + _whole(by, "by", low=1))})
+        most = 2 * planned - line.limit
+        if _whole(by, "by", low=1) > most:
+            said = f"at most {most} more" if most > 0 else "no further extension"
+            raise BudgetError(f"{dimension.value} was planned as {planned} and can be doubled: {said}.", field="by")
+        return self._change({dimension: replace(line, limit=line.limit + by)})
 
     def crossed_soft(self) -> tuple[Dimension, ...]:
         return tuple(d for d, line in self.lines.items() if line.soft and line.spent >= line.soft)
+
+    def look_up(self, asked: bool) -> Charge:
+        """What the next look-up is paid from: people's, and those after the scheduled ones, share an allowance."""
+        if asked and self.left(Dimension.FOLLOW_UP_CHECKS):
+            return ASKED_LOOK_UP
+        return SCHEDULED_LOOK_UP if self.left(Dimension.STATUS_CHECKS) else ASKED_LOOK_UP
 
     def left(self, dimension: Dimension) -> int | None:
         line = self.lines.get(dimension)

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from runs.domain.budget import STOP_REASON, Dimension
 from runs.domain.contract import Value
-from runs.domain.effects import Answer, EffectState
+from runs.domain.effects import EffectState
 from runs.domain.errors import RETRIED_ON_READ, ErrorClass, Failure
 from runs.domain.states import StopReason
 
@@ -54,7 +54,6 @@ class OpenEffect:
     """The unresolved write, as far as the decision needs it."""
 
     state: EffectState
-    last_answer: Answer | None
     look_up_due: bool  # by schedule, or because somebody asked
     can_pay: bool  # the budget that this look-up draws on is not exhausted
 
@@ -82,7 +81,8 @@ class Situation:
     errors_in_a_row: int = 0
     max_same_error: int = 2
     attempts_left: bool = True  # of the operation that failed
-    not_worth_it: bool = False
+    remaining_short_of: Dimension | None = None  # past a soft mark: what the rest of the work could not be paid from
+    paused: bool = False
     approval_needed: bool = False
     approval_valid: bool = False
     approval_rejected: bool = False
@@ -112,15 +112,21 @@ def _cancelled(s: Situation) -> Verdict | None:
         return None  # rule 9 asks the authority first, under the cancellation's own reason
     if EffectState.CONFIRMED in s.effects:
         return _stop(StopReason.CANCELLED_TOO_LATE)
-    return _stop(StopReason.CANCELLED_ABSENT if EffectState.ABSENT in s.effects else StopReason.CANCELLED_UNSENT)
+    was_sent = s.effects & {EffectState.ABSENT, EffectState.REJECTED}
+    return _stop(StopReason.CANCELLED_ABSENT if was_sent else StopReason.CANCELLED_UNSENT)
+
+
+def _gates(s: Situation) -> bool:
+    """Whether rules 3 to 5 apply: they permit new actions, and say nothing about a write that is already out there."""
+    return s.open_effect is None and EffectState.CONFIRMED not in s.effects
 
 
 def _unauthorised(s: Situation) -> Verdict | None:
-    return _stop(StopReason.NOT_AUTHORISED) if s.authorised is Value.UNMET and not s.open_effect else None
+    return _stop(StopReason.NOT_AUTHORISED) if s.authorised is Value.UNMET and _gates(s) else None
 
 
 def _facts_unclear(s: Situation) -> Verdict | None:
-    if s.open_effect:
+    if not _gates(s):
         return None
     match s.facts:
         case FactsState.MISSING:
@@ -131,8 +137,8 @@ def _facts_unclear(s: Situation) -> Verdict | None:
 
 
 def _ineligible(s: Situation) -> Verdict | None:
-    unmet = s.eligible is Value.UNMET and s.facts is FactsState.COMPLETE and not s.open_effect
-    return _stop(StopReason.NOT_ELIGIBLE) if unmet and EffectState.CONFIRMED not in s.effects else None
+    unmet = s.eligible is Value.UNMET and s.facts is FactsState.COMPLETE
+    return _stop(StopReason.NOT_ELIGIBLE) if unmet and _gates(s) else None
 
 
 def _open_effect(s: Situation) -> Verdict | None:
@@ -144,7 +150,7 @@ def _open_effect(s: Situation) -> Verdict | None:
     if effect.look_up_due and effect.can_pay:
         return Verdict(Kind.LOOK_UP)
     if not effect.can_pay:
-        pending = effect.last_answer is Answer.PENDING
+        pending = effect.state is EffectState.ACKNOWLEDGED
         return _stop(StopReason.LIMIT_STATUS_CHECKS if pending else StopReason.OUTCOME_UNCONFIRMED)
     if s.cancel_requested:
         return _stop(StopReason.CANCELLATION_UNVERIFIED)
@@ -153,6 +159,8 @@ def _open_effect(s: Situation) -> Verdict | None:
 
 
 def _limit(s: Situation) -> Verdict | None:
+    if s.paused:
+        return _stop(StopReason.PAUSED)
     if s.overdue:
         return _stop(StopReason.LIMIT_WALL_TIME)
     return _stop(STOP_REASON[s.short_of]) if s.short_of else None
@@ -221,13 +229,13 @@ RULES: tuple[Rule, ...] = (
         lambda s: _stop(StopReason.CONTRACT_MET) if s.contract is Value.MET else None,
     ),
     Rule(9, "An effect with an open outcome: only look-ups, no write.", _open_effect),
-    Rule(10, "A hard limit, or what is left cannot pay for the next step: limit reached.", _limit),
+    Rule(10, "Paused, or a hard limit, or what is left cannot pay for the next step: nothing new.", _limit),
     Rule(11, "No progress: a person.", _no_progress),
     Rule(12, "The last action failed: by its class.", _failure),
     Rule(
         13,
-        "A soft limit crossed and the rest is not worth it: a person.",
-        lambda s: _stop(StopReason.NOT_WORTH_CONTINUING) if s.not_worth_it else None,
+        "A soft limit crossed, and what is left cannot pay for the rest: limit reached.",
+        lambda s: _stop(STOP_REASON[s.remaining_short_of]) if s.remaining_short_of else None,
     ),
     Rule(14, "A write without a valid approval where one is required: ask for it.", _approval),
     Rule(15, "Otherwise act.", _act),

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from runs.domain.errors import DomainError
+from runs.domain.errors import DEFINITELY_NOT_EXECUTED, DomainError, Failure
 
 
 class EffectState(StrEnum):
@@ -75,6 +75,7 @@ LIFE: dict[tuple[EffectState, Answer], EffectState] = {
     (EffectState.ACKNOWLEDGED, Answer.UNREACHABLE): EffectState.ACKNOWLEDGED,
     # Only the submission itself can be declared not executed; then there is nothing out there.
     (EffectState.SENT, Answer.NOT_EXECUTED): EffectState.ABSENT,
+    (EffectState.UNKNOWN, Answer.NOT_EXECUTED): EffectState.ABSENT,  # that answer, when it comes late
 }
 
 
@@ -110,20 +111,6 @@ class WritePlan:
     risk: str
     needs_approval: str = ""  # the rule that asks for a person; empty: none does
 
-    @property
-    def digest(self) -> str:
-        """What an approval is bound to."""
-        return fingerprint(
-            {
-                "operation": self.operation,
-                "target": self.target,
-                "params": self.params,
-                "difference": self.difference,
-                "target_version": self.target_version,
-                "undo": self.undo,
-            }
-        )
-
 
 @dataclass(frozen=True)
 class Effect:
@@ -148,14 +135,19 @@ class Effect:
     reason: str = ""  # why the service refused, or what does not fit
 
     @property
+    def digest(self) -> str:
+        """What an approval is bound to: this operation key, and everything in the plan."""
+        return fingerprint({"key": self.key, **vars(self.plan)})
+
+    @property
     def unresolved(self) -> bool:
         return self.state in UNRESOLVED
 
 
-def approval_is_valid(effect: Effect, plan: WritePlan, now: datetime) -> bool:
-    """Whether a person approved exactly this plan and the approval has not lapsed."""
+def approval_is_valid(effect: Effect, now: datetime) -> bool:
+    """Whether a person approved exactly this effect's plan and the approval has not lapsed."""
     return (
-        effect.approved_digest == plan.digest
+        effect.approved_digest == effect.digest
         and effect.approval_expires_at is not None
         and now < effect.approval_expires_at
     )
@@ -170,6 +162,29 @@ def may_send(effect: Effect) -> None:
         raise EffectError("This operation key was sent with other parameters.", field="operation_key")
     if effect.state not in UNSENT | {EffectState.ABSENT}:
         raise EffectError(f"This write is {effect.state.value}; it must not be sent again.", field="effect")
+
+
+def what_a_failure_means(failure: Failure, looking: bool) -> Answer:
+    """The answer that a failed submission, or a failed look-up (`looking`), amounts to."""
+    done_nothing = failure.executed is False or failure.error_class in DEFINITELY_NOT_EXECUTED
+    return Answer.NOT_EXECUTED if done_nothing and not looking else Answer.UNREACHABLE
+
+
+def in_doubt(effect: Effect, answer: Answer) -> Answer:
+    """`answer` in the light of what was said before: what was acknowledged once cannot simply be absent."""
+    said_before = effect.state is EffectState.ACKNOWLEDGED or effect.last_answer is Answer.CONTRADICTORY
+    return Answer.CONTRADICTORY if answer is Answer.ABSENT and said_before else answer
+
+
+def still_answers(effect: Effect, answer: Answer, attempt: int) -> bool:
+    """Whether an answer to the `attempt`-th sending, come late, says something about the write as it stands.
+
+    That a request was accepted or received stays true; that an earlier one was not is no news of a later one; and that
+    nobody answered, or nothing was found, is no news at all.
+    """
+    if not effect.unresolved or answer in {Answer.UNREACHABLE, Answer.NOT_FOUND_YET}:
+        return False
+    return attempt == effect.times_sent or answer in {Answer.ACCEPTED, Answer.PENDING}
 
 
 def absence_is_proof(sent_at: datetime | None, now: datetime, grace: timedelta) -> bool:

@@ -16,7 +16,9 @@ ErrorClass                     what a tool's failure means, from its stable code
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
+from math import isfinite
 
 
 class DomainError(Exception):
@@ -48,9 +50,8 @@ CLASS_OF_CODE: dict[str, ErrorClass] = {
     "credential_refused": ErrorClass.AUTHENTICATION,
     "access_denied": ErrorClass.PERMISSION,
     "invalid_input": ErrorClass.INVALID_INPUT,
-    "key_reused": ErrorClass.INVALID_INPUT,
+    "key_reused": ErrorClass.UNKNOWN,  # something is out there under this key, with other parameters: look it up
     "not_found": ErrorClass.NOT_FOUND,
-    "order_unknown": ErrorClass.NOT_FOUND,
     "tool_missing": ErrorClass.TOOL_MISSING,
     "invalid_output": ErrorClass.INVALID_OUTPUT,
     "too_large": ErrorClass.INVALID_OUTPUT,
@@ -67,6 +68,7 @@ DEFINITELY_NOT_EXECUTED = frozenset(
         ErrorClass.TOOL_MISSING,
     }
 )
+MOST_RETRY_AFTER = 3600.0  # seconds; a service that asks for more is asked again after this
 RETRIED_ON_READ = frozenset({ErrorClass.TRANSIENT, ErrorClass.INVALID_OUTPUT, ErrorClass.UNKNOWN})
 
 
@@ -87,6 +89,11 @@ class Failure:
     message: str
     executed: bool | None = None
     retry_after: float | None = None
+
+    def asked_wait(self) -> timedelta:
+        """How long the service asked to be left alone: nothing, or at most `MOST_RETRY_AFTER`."""
+        wait = self.retry_after or 0.0
+        return timedelta(seconds=min(max(wait, 0.0), MOST_RETRY_AFTER) if isfinite(wait) else 0.0)
 
     @property
     def error_class(self) -> ErrorClass:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from runs.domain.states import FINAL, Move, Outcome, State, StopReason
+from runs.domain.states import FINAL, TRANSITIONS, Move, Outcome, State, StopReason
 
 
 class Permission(StrEnum):
@@ -53,16 +53,17 @@ class EventKind:
     says: str  # what it means, for the person who is about to send it
     permission: Permission
     payload: Mapping[str, Any]  # JSON Schema
-    states: frozenset[State]
     reasons: frozenset[StopReason] = frozenset()  # empty: any reason
     needs_unresolved_effect: bool = False
     answers_plan: bool = False  # bound to the digest of the plan that was shown
     not_by_requester: bool = False
     checked_again: str = "The preconditions are read again from their sources."
 
+    @property
+    def states(self) -> frozenset[State]:
+        """The states from which the transition table lets this event lead somewhere."""
+        return frozenset(state for state, move in TRANSITIONS if move is self.move)
 
-_BLOCKED = frozenset({State.BLOCKED})
-_AWAITING = frozenset({State.AWAITING_APPROVAL})
 
 CATALOGUE: dict[Move, EventKind] = {
     kind.move: kind
@@ -73,7 +74,6 @@ CATALOGUE: dict[Move, EventKind] = {
             "Looks the write up at the service by its operation key. Reads only; nothing is sent again.",
             Permission.OPERATE,
             _payload(),
-            _BLOCKED,
             needs_unresolved_effect=True,
             checked_again="The contract is evaluated on what the service answers.",
         ),
@@ -83,7 +83,6 @@ CATALOGUE: dict[Move, EventKind] = {
             "Lets exactly this write be sent, once, after the preconditions were read again.",
             Permission.APPROVE,
             _payload(comment=_text("Comment")),
-            _AWAITING,
             answers_plan=True,
             not_by_requester=True,
             checked_again="Authority, order, policy and the plan's target are read again just before sending.",
@@ -94,7 +93,6 @@ CATALOGUE: dict[Move, EventKind] = {
             "The write is not sent.",
             Permission.APPROVE,
             _payload(("reason",), reason=REASON),
-            _AWAITING,
             answers_plan=True,
             checked_again="Nothing is sent; the run stops for a person unless it has another way.",
         ),
@@ -104,7 +102,6 @@ CATALOGUE: dict[Move, EventKind] = {
             "Adds what you know, marked as a person's word. It does not confirm a write by itself.",
             Permission.OPERATE,
             _payload(("statement", "reference"), statement=_text("What you know"), reference=REFERENCE),
-            _BLOCKED,
             checked_again="The authority is asked again where it can be; your statement stands beside its answer.",
         ),
         EventKind(
@@ -113,7 +110,6 @@ CATALOGUE: dict[Move, EventKind] = {
             "Says that the write took effect. The service is asked again; your word alone does not complete the run.",
             Permission.OPERATE,
             _payload(("reference",), reference=REFERENCE),
-            _BLOCKED,
             needs_unresolved_effect=True,
             checked_again="The service is asked by operation key.",
         ),
@@ -123,7 +119,6 @@ CATALOGUE: dict[Move, EventKind] = {
             "Says that the write did not take effect. The service is asked; your word never lets it be sent again.",
             Permission.OPERATE,
             _payload(("reference",), reference=REFERENCE),
-            _BLOCKED,
             needs_unresolved_effect=True,
             checked_again="The service is asked by operation key.",
         ),
@@ -133,7 +128,6 @@ CATALOGUE: dict[Move, EventKind] = {
             "The product's own credential was renewed. It is tried before work goes on.",
             Permission.OPERATE,
             _payload(("reference",), reference=_text("Name of the credential (never the secret)", 100)),
-            _BLOCKED,
             reasons=frozenset({StopReason.CREDENTIAL_REFUSED}),
             checked_again="The credential is tried on the call that was refused.",
         ),
@@ -143,7 +137,6 @@ CATALOGUE: dict[Move, EventKind] = {
             "The product was given the access it lacked. It is tried before work goes on.",
             Permission.OPERATE,
             _payload(("reference",), reference=REFERENCE),
-            _BLOCKED,
             reasons=frozenset({StopReason.ACCESS_REFUSED}),
             checked_again="The access is tried on the call that was refused.",
         ),
@@ -153,7 +146,6 @@ CATALOGUE: dict[Move, EventKind] = {
             "The conflict or gap in the policies was settled at its source. They are read again there.",
             Permission.OPERATE,
             _payload(("reference",), reference=REFERENCE),
-            _BLOCKED,
             reasons=frozenset({StopReason.FACTS_IN_CONFLICT, StopReason.FACTS_MISSING}),
             checked_again="The policies are read again; a conflict that is still there is reported.",
         ),
@@ -165,10 +157,9 @@ CATALOGUE: dict[Move, EventKind] = {
             _payload(
                 ("dimension", "by", "reason"),
                 dimension={"type": "string", "title": "Budget"},
-                by={"type": "integer", "title": "By how many", "minimum": 1, "maximum": 10},
+                by={"type": "integer", "title": "By how many", "minimum": 1, "maximum": 1_000_000},
                 reason=REASON,
             ),
-            _BLOCKED,
             not_by_requester=True,
         ),
         EventKind(
@@ -177,7 +168,6 @@ CATALOGUE: dict[Move, EventKind] = {
             "You looked at it and the run may go on from where it stopped.",
             Permission.OPERATE,
             _payload(("reason",), reason=REASON),
-            _BLOCKED,
         ),
         EventKind(
             Move.CANCEL_REQUESTED,
@@ -185,7 +175,6 @@ CATALOGUE: dict[Move, EventKind] = {
             "Withdraws the request. If a write may have been delivered, the service is asked first what became of it.",
             Permission.OPERATE,
             _payload(("reason",), reason=REASON),
-            frozenset(State) - FINAL,
             checked_again="If anything may have been sent, the service is asked what became of it.",
         ),
         EventKind(
@@ -194,7 +183,6 @@ CATALOGUE: dict[Move, EventKind] = {
             "Nothing new is started until somebody lets it go on.",
             Permission.OPERATE,
             _payload(("reason",), reason=REASON),
-            frozenset({State.RECEIVED, State.PLANNING, State.EXECUTING, State.VALIDATING, State.NEEDS_REVISION}),
             checked_again="Nothing; the run stands still.",
         ),
         EventKind(
@@ -203,8 +191,6 @@ CATALOGUE: dict[Move, EventKind] = {
             "Ends the pause.",
             Permission.OPERATE,
             _payload(),
-            _BLOCKED,
-            reasons=frozenset({StopReason.PAUSED}),
         ),
     )
 }
@@ -218,8 +204,8 @@ class Standing:
     outcome: Outcome | None
     stop_reason: StopReason | None
     effect_unresolved: bool
-    may_have_been_sent: bool
     cancel_requested: bool
+    paused: bool
     follow_up_checks_left: int
 
 
@@ -240,6 +226,12 @@ def why_not(kind: EventKind, run: Standing) -> str:
         return "The follow-up look-ups are used up; somebody entitled may extend them."
     if kind.move is Move.CANCEL_REQUESTED and run.cancel_requested:
         return "A cancellation is already being verified."
+    if kind.move is Move.UNPAUSED and not run.paused:
+        return "The run is not paused."
+    if kind.move is Move.PAUSED and run.paused:
+        return "The run is paused already."
+    if kind.move is Move.RESUMED_AFTER_REVIEW and run.paused:
+        return "The run is paused: let it go on."
     if kind.move is Move.RESUMED_AFTER_REVIEW and run.outcome is Outcome.WAITING:
         return "The run goes on by itself when its next look-up is due."
     if kind.move is Move.RESUMED_AFTER_REVIEW and run.effect_unresolved:

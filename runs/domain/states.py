@@ -24,6 +24,7 @@ class State(StrEnum):
 
 FINAL = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED})
 OPEN = frozenset(State) - FINAL
+WORKING = OPEN - {State.AWAITING_APPROVAL, State.BLOCKED}
 
 
 class Outcome(StrEnum):
@@ -60,9 +61,9 @@ class StopReason(StrEnum):
     QUESTION_ASKED = "question_asked"
     OUTCOME_UNCONFIRMED = "outcome_unconfirmed"
     CANCELLED_TOO_LATE = "cancelled_too_late"
-    NOT_WORTH_CONTINUING = "not_worth_continuing"
     PAUSED = "paused"
     CANNOT_DISPATCH = "cannot_dispatch"
+    UNFORESEEN_ERROR = "unforeseen_error"
     WORKFLOW_MISSING = "workflow_missing"
     LIMIT_STEPS = "limit_steps"
     LIMIT_MODEL_TURNS = "limit_model_turns"
@@ -106,9 +107,9 @@ OUTCOME_OF: dict[StopReason, Outcome] = {
             StopReason.QUESTION_ASKED,
             StopReason.OUTCOME_UNCONFIRMED,
             StopReason.CANCELLED_TOO_LATE,
-            StopReason.NOT_WORTH_CONTINUING,
             StopReason.PAUSED,
             StopReason.CANNOT_DISPATCH,
+            StopReason.UNFORESEEN_ERROR,
             StopReason.WORKFLOW_MISSING,
         ],
         Outcome.LIMIT_REACHED: [
@@ -197,10 +198,22 @@ TRANSITIONS: dict[tuple[State, Move], State] = {
     (State.BLOCKED, Move.BUDGET_EXTENDED): State.PLANNING,
     (State.BLOCKED, Move.RESUMED_AFTER_REVIEW): State.PLANNING,
     (State.BLOCKED, Move.UNPAUSED): State.PLANNING,
+    # Said while a worker is just looking: it takes that in, and stays where it is.
+    **{
+        (state, move): state
+        for state in (State.PLANNING, State.VALIDATING)
+        for move in (
+            Move.RECONCILE_REQUESTED,
+            Move.EVIDENCE_SUPPLIED,
+            Move.EFFECT_CONFIRMED,
+            Move.EFFECT_REFUTED,
+            Move.BUDGET_EXTENDED,
+        )
+    },
     # A cancellation asks; what becomes of the run is the decision's business, once the authority has answered.
     **_same(Move.CANCEL_REQUESTED),
     **_same(Move.LATE_RESULT, OPEN - {State.BLOCKED}),
-    **{(state, Move.PAUSED): State.BLOCKED for state in OPEN},
+    **{(state, Move.PAUSED): State.BLOCKED for state in WORKING},
     **{(state, Move.STOPPED_SHORT): State.BLOCKED for state in OPEN},
     **{(state, Move.DECLINED): State.FAILED for state in OPEN},
     **{(state, Move.WITHDRAWN): State.CANCELLED for state in OPEN},

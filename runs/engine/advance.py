@@ -12,15 +12,15 @@ Losing the lease at any commit ends the story at once; an answer already in hand
 import logging
 import random
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from time import monotonic
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from runs.domain.decision import Kind, decide
-from runs.domain.effects import EffectState
+from runs.domain.effects import EffectState, WritePlan
 from runs.domain.progress import attempt_fingerprint
 from runs.domain.proposals import Claim
 from runs.domain.states import FINAL, Move, State, StopReason
@@ -45,6 +45,8 @@ def advance(run_id: UUID) -> bool:
     made_as = Run.objects.only("workflow", "workflow_version").get(pk=run_id)
     held = Held(lease, registry.find(made_as.workflow, made_as.workflow_version))
     try:
+        if held.run.dispatches > settings.ENGINE_MAX_DISPATCHES:
+            return _park(held)
         return _drive(held)
     except LeaseLost:
         log.info("Run %s is in other hands; nothing was changed", run_id)
@@ -52,18 +54,43 @@ def advance(run_id: UUID) -> bool:
         return False
 
 
+def _park(held: Held) -> bool:
+    """Set a run apart that no worker survives or gets anywhere with: before anything else of it is touched."""
+    taken = held.run.dispatches - 1
+    held.resume()
+    stop(held, StopReason.CANNOT_DISPATCH, f"It was taken up {taken} times and no worker brought it any further.")
+    _nudge(held)
+    return held.more_inbox
+
+
 def _drive(held: Held) -> bool:
-    slice_ends = monotonic() + settings.ENGINE_SLICE
     calls.settle_interrupted(held)
     read_inbox(held)
     if not _has_something_to_do(held):
         held.give_back(next_due(held))
         return held.more_inbox
     held.resume()
+    try:
+        given_back = _carry_on(held, monotonic() + settings.ENGINE_SLICE)
+    except (LeaseLost, DatabaseError):
+        raise
+    except Exception as problem:
+        # A defect of a workflow or of ours must not run round and round: the run stops, with its answer in hand.
+        log.exception("Run %s met an unforeseen error", held.lease.run)
+        stop(held, StopReason.UNFORESEEN_ERROR, f"An unforeseen error ({type(problem).__name__}) is in the log.")
+        given_back = False
+    _nudge(held)
+    return given_back or (held.more_inbox and held.state not in FINAL)
+
+
+def _carry_on(held: Held, slice_ends: float) -> bool:
+    """Step after step, until it stops or waits for a retry. True: the slice is over and there is more to do."""
     while not _stopped(held):
         outlook = look(held)
         verdict = decide(outlook.situation)
         match verdict.kind:
+            case Kind.DROP:
+                raise LeaseLost
             case Kind.STOP:
                 assert verdict.reason
                 stop(held, verdict.reason, outlook.found)
@@ -75,7 +102,8 @@ def _drive(held: Held) -> bool:
             case Kind.VALIDATE:
                 _refute(held, outlook)
             case Kind.ACT | Kind.LOOK_UP:
-                if held.pending.settled_steps and monotonic() >= slice_ends:
+                # What somebody asked for is remembered in this worker's hands only, so it is done before giving back.
+                if held.pending.settled_steps and monotonic() >= slice_ends and not held.asked:
                     held.give_back(held.now())
                     return True
                 _begin(held, outlook)
@@ -83,8 +111,7 @@ def _drive(held: Held) -> bool:
                 calls.make(held, outlook.call)
         if held.more_inbox and not held.run.outcome:
             read_inbox(held)
-    _nudge(held)
-    return held.more_inbox and held.state not in FINAL
+    return False
 
 
 def _has_something_to_do(held: Held) -> bool:
@@ -107,12 +134,11 @@ def _stopped(held: Held) -> bool:
     if held.run.outcome:
         return True
     if held.workflow is None:
-        stop(held, StopReason.WORKFLOW_MISSING, _missing(held.run))
-    elif held.run.dispatches > settings.ENGINE_MAX_DISPATCHES:
-        taken = held.run.dispatches - 1
-        stop(held, StopReason.CANNOT_DISPATCH, f"It was taken up {taken} times and no worker brought it any further.")
-    elif held.paused:
-        stop(held, StopReason.PAUSED, held.paused)
+        sent = any(effect.times_sent for effect in held.effects)
+        if held.run.cancel_requested and not sent:
+            stop(held, StopReason.CANCELLED_UNSENT)
+        else:
+            stop(held, StopReason.WORKFLOW_MISSING, _missing(held.run))
     elif held.state is State.AWAITING_APPROVAL and not held.run.cancel_requested:
         stop(held, StopReason.APPROVAL_EXPIRED, "Nobody decided in time.")
     return bool(held.run.outcome)
@@ -143,7 +169,7 @@ def _begin(held: Held, outlook: Outlook) -> None:
         assert outlook.call.effect
         held.put(outlook.call.effect)
         if held.state is State.PLANNING:
-            held.move(Move.PROPOSAL_ACCEPTED, digest=outlook.call.effect.plan.digest)
+            held.move(Move.PROPOSAL_ACCEPTED, digest=outlook.call.effect.digest)
 
 
 def _ask_approval(held: Held, outlook: Outlook) -> None:
@@ -152,8 +178,8 @@ def _ask_approval(held: Held, outlook: Outlook) -> None:
     assert effect
     assert held.workflow
     before = next((known for known in held.effects if known.key == effect.key), None)
-    if before and before.plan.digest != effect.plan.digest:
-        held.record("plan_replaced", digest=effect.plan.digest, changed=_changes(before.plan, effect.plan))
+    if before and before.digest != effect.digest:
+        held.record("plan_replaced", digest=effect.digest, changed=_changes(before.plan, effect.plan))
     expires_at = held.now() + held.workflow.approval_within
     held.put(
         replace(
@@ -165,7 +191,7 @@ def _ask_approval(held: Held, outlook: Outlook) -> None:
             approval_expires_at=expires_at,
         )
     )
-    held.record("approval_asked", digest=effect.plan.digest, rule=effect.plan.needs_approval)
+    held.record("approval_asked", digest=effect.digest, rule=effect.plan.needs_approval)
     if held.state is State.RECEIVED:
         held.move(Move.STARTED)
     if held.state is State.VALIDATING:
@@ -174,37 +200,40 @@ def _ask_approval(held: Held, outlook: Outlook) -> None:
     stop(held, StopReason.APPROVAL_REQUIRED, effect.plan.needs_approval)
 
 
-def _changes(old: object, new: object) -> str:
-    names = {"params": "parameters", "target_version": "what was read", "difference": "", "target": "target"}
+def _changes(old: WritePlan, new: WritePlan) -> str:
+    """What is not the same in two plans, as a person would say it."""
+    before = {field: then for field, _, then in old.difference}
     changed = [
-        f"{label}: {getattr(old, name)} became {getattr(new, name)}"
-        for name, label in names.items()
-        if label and getattr(old, name) != getattr(new, name)
+        f"{field}: {before.get(field, 'nothing')} became {then}"
+        for field, _, then in new.difference
+        if before.get(field) != then
     ]
+    if old.target_version != new.target_version:
+        changed.append(f"what was read: {old.target_version} became {new.target_version}")
     return "; ".join(changed) or "its details changed"
 
 
 def _refute(held: Held, outlook: Outlook) -> None:
     """The policy claims completion and the contract does not bear it out: recorded, charged, and on with the rest."""
     assert isinstance(outlook.proposal, Claim)
-    held.move(Move.VALIDATION_DUE)
+    if held.state is not State.VALIDATING:
+        held.move(Move.VALIDATION_DUE)
     held.move(Move.CONTRACT_NOT_MET)
     held.move(Move.REVISION_BEGUN)
     held.record("claimed_completion", says=outlook.proposal.says)
-    held.ledger = held.ledger.reserve(outlook.charge)
-    held.spend(outlook.charge)
+    held.ledger = held.ledger.reserve(outlook.charge).settle(outlook.charge)
     values = {name: judgement.value for name, judgement in held.judgements().items()}
     attempt = attempt_fingerprint(held.run.policy, "claim", {"says": outlook.proposal.says}, values)
     held.progress = replace(held.progress.observed(attempt), claims=held.progress.claims + 1)
 
 
 def _retry_at(held: Held) -> datetime:
-    """Exponential backoff with full jitter; what the service asked for is honoured and not shortened."""
+    """Exponential backoff with full jitter, and never before the time that the service asked for."""
     assert held.workflow
     assert held.failure
     longest = held.workflow.retry_after * 2 ** max(0, held.progress.errors_in_a_row - 1)
-    wait = pace(longest) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
-    return held.now() + max(wait, timedelta(seconds=min(held.failure.retry_after or 0, 3600)))
+    wait = pace(longest) * random.random()  # noqa: S311 - jitter, not a secret
+    return held.now() + max(wait, held.failure.asked_wait())
 
 
 def _nudge(held: Held) -> None:

@@ -7,23 +7,38 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from time import monotonic
 from typing import Any
 
 from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Fact
-from runs.domain.effects import Answer, Effect, EffectState, absence_is_proof, after, fingerprint, may_send
-from runs.domain.errors import DEFINITELY_NOT_EXECUTED, Failure
+from runs.domain.effects import (
+    UNRESOLVED,
+    Answer,
+    Effect,
+    EffectState,
+    absence_is_proof,
+    after,
+    fingerprint,
+    in_doubt,
+    may_send,
+    what_a_failure_means,
+)
+from runs.domain.errors import Failure, classify
 from runs.domain.progress import attempt_fingerprint
-from runs.domain.redaction import redact, redact_text
+from runs.domain.redaction import clean, redact
 from runs.engine import commit
+from runs.engine.commit import LeaseLost
 from runs.engine.held import Held, pace
-from runs.engine.services import secrets, service
+from runs.engine.services import service
 from runs.models import Step
+from runs.secrets import known_secrets
 from runs.tools.tool import Call, Result, Tool, ToolFailed, ToolKind
 from runs.workflows.definition import Read
 
 log = logging.getLogger(__name__)
 MARGIN = 5.0  # seconds between a call's deadline and the end of the lease that covers it
+MOST_WORDS = 500  # characters of one sentence from outside
 
 
 @dataclass(frozen=True)
@@ -42,36 +57,20 @@ class Planned:
         return self.effect.key if self.effect else ""
 
 
-def read_charge() -> Charge:
-    return {Dimension.STEPS: 1, Dimension.TOOL_ATTEMPTS: 1}
-
-
-def write_charge(effect: Effect) -> Charge:
-    """A permitted resend is another attempt, not another write."""
-    first = {} if effect.times_sent else {Dimension.EXTERNAL_WRITES: 1}
-    return {Dimension.STEPS: 1, Dimension.TOOL_ATTEMPTS: 1, **first}
-
-
-def look_up_charge(held: Held) -> Charge:
-    """Scheduled look-ups have their own budget; people's, and those after it is used up, share another one."""
-    scheduled = not held.asked and bool(held.ledger.left(Dimension.STATUS_CHECKS))
-    return {Dimension.STATUS_CHECKS if scheduled else Dimension.FOLLOW_UP_CHECKS: 1}
-
-
 def make(held: Held, planned: Planned) -> None:
     """Commit the intent, make the call, and leave its settlement pending for the next commit."""
     held.ledger = held.ledger.reserve(planned.charge)
     if planned.tool.kind is ToolKind.WRITE:
         _mark_as_sent(held, planned)
     step = _intend(held, planned)
+    before = monotonic()
     held.keep(planned.tool.deadline + MARGIN)
+    if monotonic() - before > MARGIN:
+        # The commit, or this process, stood still: others may have begun to count on it that nothing arrives any more.
+        raise LeaseLost
     result = _perform(held, planned)
     step["settled_at"] = held.now()
-    try:
-        _settle(held, planned, step, result)
-    except Exception:
-        log.exception("The answer of %s could not be taken in", planned.tool.name)
-        _settle(held, planned, step, Failure("invalid_output", "The answer could not be understood."))
+    _settle(held, planned, step, result)
 
 
 def _mark_as_sent(held: Held, planned: Planned) -> None:
@@ -90,7 +89,7 @@ def _mark_as_sent(held: Held, planned: Planned) -> None:
             reason="",
         )
     )
-    held.record("write_sent", operation_key=effect.key, target=effect.plan.target, digest=effect.plan.digest)
+    held.record("write_sent", operation_key=effect.key, target=effect.plan.target, digest=effect.digest)
 
 
 def _intend(held: Held, planned: Planned) -> dict[str, Any]:
@@ -109,52 +108,70 @@ def _intend(held: Held, planned: Planned) -> dict[str, Any]:
         "fingerprint": "",
         "started_at": now,
         "deadline_at": now + timedelta(seconds=planned.tool.deadline),
-        "request": redact(planned.params, secrets()),
+        "request": redact(planned.params, known_secrets(), held.identifiers()),
     }
     held.pending.intents.append(step)
     return {"seq": step["seq"]}
 
 
 def _perform(held: Held, planned: Planned) -> Result | Failure:
-    effect = next((e for e in held.effects if e.key == planned.key), None)
-    grace = pace(planned.tool.in_flight_grace) + timedelta(seconds=planned.tool.deadline)
-    call = Call(
-        operation=planned.tool.name,
-        params=planned.params,
-        operation_key=planned.key,
-        may_still_arrive=effect is not None and not absence_is_proof(effect.sent_at, held.now(), grace),
-    )
     try:
-        return planned.tool.perform(service(planned.tool.service), call, planned.tool.deadline)
+        return _clean(
+            held, planned.tool.perform(service(planned.tool.service), _call(held, planned), planned.tool.deadline)
+        )
     except ToolFailed as failed:
-        return failed.failure
+        return replace(failed.failure, message=held.readable(failed.failure.message[:MOST_WORDS]))
     except Exception as problem:
         # A tool's own defect is an unknown error of this call, never a success and never the end of the loop.
         log.exception("Tool %s failed in an unforeseen way", planned.tool.name)
         return Failure("unforeseen", f"The tool failed in an unforeseen way ({type(problem).__name__}).")
 
 
+def _call(held: Held, planned: Planned) -> Call:
+    effect = next((known for known in held.effects if known.key == planned.key), None)
+    may_still_arrive = effect is not None and not _can_no_longer_arrive(held, effect)
+    return Call(planned.tool.name, planned.params, planned.key, may_still_arrive)
+
+
+def _can_no_longer_arrive(held: Held, effect: Effect) -> bool:
+    """Whether the time is over in which the request could be on its way: its worker's, the call's, the service's."""
+    assert held.workflow
+    sender = held.workflow.tools[effect.plan.operation]
+    grace = timedelta(seconds=MARGIN + sender.deadline) + pace(sender.in_flight_grace)
+    return absence_is_proof(effect.sent_at, held.now(), grace)
+
+
+def _clean(held: Held, result: Result) -> Result:
+    """An answer as it may be kept: rules go on to judge it, so nothing that identifies is taken out."""
+    return replace(
+        result,
+        data=clean(result.data),
+        says=held.readable(result.says[:MOST_WORDS]),
+        reference=held.readable(result.reference[:MOST_WORDS]),
+        receipt=clean(result.receipt),
+        reason=held.readable(result.reason[:MOST_WORDS]),
+    )
+
+
 def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result | Failure) -> None:
     failed = isinstance(result, Failure)
-    says = redact_text(result.message if isinstance(result, Failure) else result.says, secrets())
-    data = {} if isinstance(result, Failure) else redact(result.data, secrets())
+    data = {} if isinstance(result, Failure) else redact(result.data, known_secrets(), held.identifiers())
+    answer = _answered(held, planned, result) if planned.effect else None
     if planned.read and isinstance(result, Result):
         held.learn(
             Fact(planned.read.fact, result.data, planned.tool.source, held.now(), result.reference, held.run.stretch)
         )
-    if planned.effect:
-        _answered(held, planned, result)
-    held.spend(planned.charge)
+    _spend(held, planned.charge)
     if isinstance(result, Failure):
-        held.failed(planned.tool.kind, planned.tool.name, result)
+        held.failed(planned, result)
     else:
         held.failure = None
         held.progress = held.progress.succeeded(planned.tool.name)
     settled = {
         **step,
         "status": Step.Status.FAILED if failed else Step.Status.DONE,
-        "summary": says,
-        "code": result.code if isinstance(result, Failure) else "",
+        "summary": result.message if isinstance(result, Failure) else result.says,
+        "code": result.code if isinstance(result, Failure) else answer or "",
         "error_class": result.error_class if isinstance(result, Failure) else "",
         "fingerprint": attempt_fingerprint(planned.tool.source, planned.tool.name, planned.params, data),
         "response": data,
@@ -163,9 +180,10 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
     effect = next((e for e in held.effects if e.key == planned.key), None)
     held.in_hand = {
         "seq": step["seq"],
-        "summary": says,
+        "summary": settled["summary"],
         "operation_key": planned.key,
-        "answer": effect.last_answer if effect else None,
+        "attempt": effect.times_sent if effect else 0,
+        "answer": answer,
         "receipt": effect.receipt if effect else None,
         "reason": effect.reason if effect else "",
     }
@@ -179,63 +197,83 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
     )
 
 
-def _answered(held: Held, planned: Planned, result: Result | Failure) -> None:
+def _spend(held: Held, charge: Charge) -> None:
+    before = held.ledger.crossed_soft()
+    held.ledger = held.ledger.settle(charge)
+    for dimension in held.ledger.crossed_soft():
+        if dimension not in before:
+            held.record("soft_limit_crossed", dimension=dimension, spent=held.ledger.lines[dimension].spent)
+
+
+def _answered(held: Held, planned: Planned, result: Result | Failure) -> Answer:
     """What a submission's or a look-up's answer means for the write."""
     effect = next(e for e in held.effects if e.key == planned.key)
     looking = planned.tool.kind is ToolKind.LOOK_UP
-    now = held.now()
     if isinstance(result, Failure):
-        not_done = result.executed is False or result.error_class in DEFINITELY_NOT_EXECUTED
-        answer = Answer.NOT_EXECUTED if not_done and not looking else Answer.UNREACHABLE
-        receipt, reason = None, result.message
+        answer, receipt, reason = what_a_failure_means(result, looking), None, result.message
     else:
         answer, receipt, reason = result.answer or Answer.UNREACHABLE, result.receipt, result.reason
+    if (doubted := in_doubt(effect, answer)) is not answer:
+        answer, reason = doubted, "The service knew of it before, and now says that it is not there"
+    settle_effect(held, effect, answer, receipt, reason, looked=looking)
+    now = next(e for e in held.effects if e.key == planned.key)
+    held.put(replace(now, next_look_at=_next_look(held, planned, effect, now, result)))
+    if looking:
+        held.asked = False
+    return answer
+
+
+def settle_effect(
+    held: Held, effect: Effect, answer: Answer, receipt: Any, reason: str, *, looked: bool = False
+) -> None:
+    """Take an answer in. What permitted the write is read again before it could ever be sent once more."""
     state = after(effect.state, answer)
-    look_ups = effect.look_ups + 1 if looking else effect.look_ups
     held.put(
         replace(
             effect,
             state=state,
             last_answer=answer,
-            answered_at=now,
-            look_ups=look_ups,
-            next_look_at=_next_look(held, planned, state, look_ups, now, result),
-            receipt=redact(receipt, secrets()) if receipt else effect.receipt,
-            reason=redact_text(reason, secrets()),
+            answered_at=held.now(),
+            look_ups=effect.look_ups + looked,
+            next_look_at=None,
+            receipt=receipt or effect.receipt,
+            reason=reason,
         )
     )
+    if state is EffectState.ABSENT:
+        held.run.stretch += 1
     held.record("effect_answered", operation_key=effect.key, before=effect.state, after=state, answer=answer)
-    if looking:
-        held.asked = False
 
 
-def _next_look(
-    held: Held, planned: Planned, state: EffectState, look_ups: int, now: datetime, result: Result | Failure
-) -> datetime | None:
+def _next_look(held: Held, planned: Planned, before: Effect, now: Effect, result: Result | Failure) -> datetime | None:
     """When the authority is asked next: after a lost answer at once, then by backoff, then by follow-up."""
-    if state not in {EffectState.UNKNOWN, EffectState.ACKNOWLEDGED, EffectState.SENT}:
+    if now.state not in UNRESOLVED:
         return None
-    if planned.tool.kind is ToolKind.WRITE and state is EffectState.UNKNOWN:
-        return now
+    if planned.tool.kind is ToolKind.WRITE and now.state is EffectState.UNKNOWN:
+        return held.now()
     assert held.workflow
+    line = held.ledger.lines.get(Dimension.STATUS_CHECKS)
     waits = held.workflow.look_up_after
-    left = held.ledger.left(Dimension.STATUS_CHECKS) or 0
-    wait = pace(waits[min(look_ups, len(waits) - 1)] if left else held.workflow.follow_up_after)
-    asked_for = result.retry_after if isinstance(result, Failure) else None
-    return now + max(wait, timedelta(seconds=min(asked_for or 0, 3600)))
+    taken = line.spent + line.reserved if line else 0
+    wait = pace(waits[min(taken, len(waits) - 1)] if line and line.limit > taken else held.workflow.follow_up_after)
+    then = held.now() + max(wait, result.asked_wait() if isinstance(result, Failure) else timedelta())
+    # A person who asks in between does not put off what was due anyway.
+    planned_before = before.next_look_at
+    return min(planned_before, then) if planned_before and planned_before > held.now() else then
 
 
 def settle_interrupted(held: Held) -> None:
     """Close the call a dead worker left behind: its reservation is spent, a read is repeated, a write is unknown."""
     for row in Step.objects.filter(run=held.run, status=Step.Status.INTENT):
-        held.spend({Dimension(name): amount for name, amount in row.charge.items()})
+        held.run.stretch += 1  # how long ago that was, nobody knows: what was read before is read again
+        _spend(held, {Dimension(name): amount for name, amount in row.charge.items()})
         held.pending.settled_steps.append(
             {
                 "seq": row.seq,
                 "status": Step.Status.INTERRUPTED,
                 "summary": "The worker stopped before an answer was saved.",
                 "code": "interrupted",
-                "error_class": "transient",
+                "error_class": classify("interrupted"),
                 "fingerprint": "",
                 "settled_at": held.now(),
                 "response": None,
@@ -247,8 +285,7 @@ def settle_interrupted(held: Held) -> None:
             held.asked = Dimension.FOLLOW_UP_CHECKS in row.charge
         effect = held.open_effect
         if row.kind == ToolKind.WRITE and effect and effect.state is EffectState.SENT:
-            unknown = after(effect.state, Answer.UNREACHABLE)
-            held.put(replace(effect, state=unknown, last_answer=Answer.UNREACHABLE, next_look_at=held.now()))
+            settle_effect(held, effect, Answer.UNREACHABLE, None, "The worker stopped before an answer was saved.")
 
 
 def keep_late(held: Held) -> None:

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from django.db import connection
 
+from runs.domain.states import FINAL, Move
 from runs.models import Run
 
 
@@ -39,8 +40,10 @@ WITH run AS (
        SET state = %(state)s, outcome = %(outcome)s, stop_reason = %(stop_reason)s, acceptance = %(acceptance)s,
            recovery = %(recovery)s, error_class = %(error_class)s, error_count = %(error_count)s,
            question = %(question)s, effects_at_risk = %(effects_at_risk)s, cancel_requested = %(cancel_requested)s,
+           paused = %(paused)s,
            stopped_at = %(stopped_at)s, steps = %(steps)s, stretch = %(stretch)s, budget = %(budget)s,
-           progress = %(progress)s, role = %(role)s, answer_by = %(answer_by)s, dispatches = 0,
+           progress = %(progress)s, role = %(role)s, answer_by = %(answer_by)s,
+           dispatches = CASE WHEN %(brought_on)s THEN 0 ELSE dispatches END,
            owner = CASE WHEN %(hold_for)s::float8 IS NULL THEN '' ELSE owner END,
            holder_id = CASE WHEN %(ended)s THEN NULL ELSE holder_id END,
            due_at = CASE WHEN %(hold_for)s::float8 IS NOT NULL
@@ -128,13 +131,16 @@ LATE = """
 WITH run AS (
     UPDATE runs_run
        SET inbox_seq = inbox_seq + 1,
-           due_at = CASE WHEN state IN ('completed', 'failed', 'cancelled') THEN NULL
+           due_at = CASE WHEN state = ANY(%(final)s) THEN NULL
                          WHEN owner = '' THEN clock_timestamp() ELSE due_at END
      WHERE id = %(run)s
- RETURNING id
+ RETURNING id, state = ANY(%(final)s) AS ended
 )
-INSERT INTO runs_inboxevent (run_id, name, payload, received_at, answers, dedupe_key, result, result_reason)
-SELECT id, 'late_result', %(payload)s, clock_timestamp(), '', %(dedupe_key)s, '', '' FROM run
+INSERT INTO runs_inboxevent (run_id, name, payload, received_at, stretch, answers, dedupe_key, result, result_reason)
+SELECT id, %(name)s, %(payload)s, clock_timestamp(), 0, '', %(dedupe_key)s,
+       CASE WHEN ended THEN 'refused' ELSE '' END,
+       CASE WHEN ended THEN 'The run had ended; kept as evidence.' ELSE '' END
+  FROM run
 ON CONFLICT DO NOTHING
 """
 
@@ -185,7 +191,7 @@ def commit(
     hold_for: float | None = None,
     due_at: datetime | None = None,
 ) -> int:
-    """Write `run` as it stands, with everything pending. Returns `inbox_seq`: above `inbox_seen`, look into the inbox.
+    """Write `run` as it stands, with all that is pending. Returns `inbox_seq`: above `inbox_seen`, look into the inbox.
 
     `hold_for`: keep the lease that many seconds. None gives the run back, to be looked at again at `due_at` (None: when
     an event arrives), or at once if an event arrived meanwhile. Raises LeaseLost where the token is not ours any more.
@@ -208,6 +214,8 @@ def commit(
         "question": run.question,
         "effects_at_risk": run.effects_at_risk,
         "cancel_requested": run.cancel_requested,
+        "paused": run.paused,
+        "brought_on": bool(run.outcome) or any(step["status"] != "interrupted" for step in pending.settled_steps),
         "stopped_at": run.stopped_at,
         "steps": run.steps,
         "stretch": run.stretch,
@@ -234,7 +242,16 @@ def commit(
 def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:
     """Append a result that came in after the lease was lost. Not fenced: it is evidence and changes no state."""
     with connection.cursor() as cursor:
-        cursor.execute(LATE, {"run": run, "payload": _json(payload), "dedupe_key": f"late:{step}"})
+        cursor.execute(
+            LATE,
+            {
+                "run": run,
+                "name": Move.LATE_RESULT,
+                "payload": _json(payload),
+                "dedupe_key": f"late:{step}",
+                "final": sorted(FINAL),
+            },
+        )
 
 
 def _json(value: Any) -> str:

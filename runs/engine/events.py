@@ -5,107 +5,143 @@ once, and marked. One that is no longer possible is refused with its reason and 
 """
 
 from dataclasses import replace
+from datetime import timedelta
 
 from runs.domain.budget import BudgetError, Dimension
-from runs.domain.effects import UNSENT, Answer, EffectState, after
+from runs.domain.effects import UNSENT, Answer, Effect, EffectState, still_answers
+from runs.domain.errors import DomainError
 from runs.domain.interventions import CATALOGUE, why_not
-from runs.domain.states import FINAL, Move, Recovery
+from runs.domain.states import Move, Recovery, StopReason
+from runs.engine.calls import settle_effect
 from runs.engine.held import Held
 from runs.models import InboxEvent
+
+PUT_UP_AGAIN = {
+    Move.RESUMED_AFTER_REVIEW,
+    Move.POLICY_CONFIRMED,
+    Move.BUDGET_EXTENDED,
+    Move.APPROVAL_REJECTED,
+    Move.UNPAUSED,
+}
+ASKS_THE_AUTHORITY = {
+    Move.RECONCILE_REQUESTED,
+    Move.EFFECT_CONFIRMED,
+    Move.EFFECT_REFUTED,
+    Move.EVIDENCE_SUPPLIED,
+    Move.CREDENTIAL_REPLACED,
+    Move.ACCESS_GRANTED,
+    Move.CANCEL_REQUESTED,
+}
+
+
+class NotPossible(Exception):
+    """The event came too late, or is about something that is not so any more."""
 
 
 def read_inbox(held: Held) -> None:
     for event in held.open_inbox():
-        refusal = _late_result(held, event) if event.name == Move.LATE_RESULT else _apply(held, event)
-        held.pending.inbox.append(
-            {"id": event.pk, "result": "refused" if refusal else "applied", "result_reason": refusal}
-        )
+        refusal = ""
+        try:
+            if event.name == Move.LATE_RESULT:
+                _take_late_result(held, event)
+            else:
+                _apply(held, event)
+        except NotPossible as reason:
+            refusal = str(reason)
+        result = InboxEvent.Result.REFUSED if refusal else InboxEvent.Result.APPLIED
+        held.pending.inbox.append({"id": event.pk, "result": result, "result_reason": refusal})
         held.record("event_refused" if refusal else "event_applied", event.actor_id, name=event.name, why=refusal)
+        held.woken = held.woken or not refusal
     held.more_inbox = False
 
 
-def _apply(held: Held, event: InboxEvent) -> str:
-    """Apply one event. Returns why it was refused, or an empty string."""
-    move, actor, payload = Move(event.name), event.actor_id, event.payload
-    held.run.effects_at_risk = sum(effect.unresolved for effect in held.effects)
-    if refusal := why_not(CATALOGUE[move], held.run.standing()):
-        return refusal
-    if not held.workflow:
-        return "The run's workflow is not installed; nothing can be carried out for it."
+def _apply(held: Held, event: InboxEvent) -> None:
+    move = Move(event.name)
+    if refusal := why_not(CATALOGUE[move], held.bring_up_to_date().standing()):
+        raise NotPossible(refusal)
+    if held.workflow is None and move is not Move.CANCEL_REQUESTED:
+        raise NotPossible("The run's workflow is not installed; nothing can be carried out for it.")
     match move:
         case Move.APPROVAL_GRANTED:
-            effect = held.effects[-1]
-            if event.answers != effect.plan.digest:
-                return "The plan was replaced after this decision."
-            now = held.now()
-            if effect.approval_expires_at and now >= effect.approval_expires_at:
-                return "The time for a decision had run out."
-            held.put(
-                replace(
-                    effect,
-                    state=EffectState.APPROVED if effect.state in UNSENT else effect.state,
-                    approved_digest=event.answers,
-                    approved_by=actor,
-                    approved_at=now,
-                    approval_expires_at=now + held.workflow.approval_lasts,
-                )
-            )
+            _approve(held, event)
         case Move.APPROVAL_REJECTED:
-            if event.answers != held.effects[-1].plan.digest:
-                return "The plan was replaced after this decision."
-            held.rejected = payload["reason"]
+            _decided(held, event)
+            held.rejected = event.payload["reason"]
         case Move.BUDGET_EXTENDED:
-            try:
-                held.ledger = held.ledger.extend(Dimension(payload["dimension"]), payload["by"])
-            except (BudgetError, ValueError) as problem:
-                return str(problem)
+            _extend(held, event)
         case Move.CANCEL_REQUESTED:
             held.run.cancel_requested = True
-            held.asked = held.open_effect is not None and bool(held.ledger.left(Dimension.FOLLOW_UP_CHECKS))
         case Move.PAUSED:
-            held.paused = payload["reason"]
-        case (
-            Move.RECONCILE_REQUESTED
-            | Move.EFFECT_CONFIRMED
-            | Move.EFFECT_REFUTED
-            | Move.EVIDENCE_SUPPLIED
-            | Move.CREDENTIAL_REPLACED
-            | Move.ACCESS_GRANTED
-        ):
-            held.asked = held.open_effect is not None
+            held.run.paused = True
+        case Move.UNPAUSED:
+            held.run.paused = False
         case Move.RESUMED_AFTER_REVIEW:
-            held.run.cancel_requested = False
+            if held.run.stop_reason == StopReason.CANCELLED_TOO_LATE:
+                held.run.cancel_requested = False  # a person looked, and keeps what was done
             held.run.recovery = Recovery.NONE
             held.progress = replace(held.progress, repeats=0)
-    if move in {Move.RESUMED_AFTER_REVIEW, Move.POLICY_CONFIRMED, Move.BUDGET_EXTENDED, Move.APPROVAL_REJECTED}:
-        # An approval that lapsed or was refused does not come back to life: the plan is put up again.
-        for effect in held.effects:
-            if effect.state in UNSENT:
-                held.put(replace(effect, state=EffectState.PLANNED, approved_digest="", approval_expires_at=None))
-    if move is not Move.PAUSED:  # the stop itself takes that transition
-        held.move(move, actor, payload=payload)
-    grace_until = held.now() + held.workflow.grace_after_decision
-    held.progress = replace(held.progress, grace_until=grace_until.isoformat())
-    held.woken = True
-    return ""
+    if move in ASKS_THE_AUTHORITY:
+        held.asked = held.open_effect is not None
+    if move in PUT_UP_AGAIN:
+        _forget_approvals(held)
+    if move is not Move.PAUSED:  # the stop that follows takes that transition
+        held.move(move, event.actor_id, payload=event.payload)
 
 
-def _late_result(held: Held, event: InboxEvent) -> str:
-    """A result whose worker had lost the run: evidence, applied only where it still answers something."""
-    answer = event.payload.get("answer")
-    effect = next((e for e in held.effects if e.key == event.payload.get("operation_key")), None)
-    if held.state in FINAL or not answer or not effect or not effect.unresolved:
-        return "Kept as evidence; nothing was waiting for it any more."
-    held.move(Move.LATE_RESULT, operation_key=effect.key, answer=answer)
+def _decided(held: Held, event: InboxEvent) -> Effect:
+    effect = held.effects[-1]
+    if event.answers != effect.digest:
+        raise NotPossible("The plan was replaced after this decision.")
+    if effect.approval_expires_at and event.received_at >= effect.approval_expires_at:
+        raise NotPossible("The time for a decision had run out.")
+    return effect
+
+
+def _approve(held: Held, event: InboxEvent) -> None:
+    effect, now = _decided(held, event), held.now()
+    assert held.workflow
     held.put(
         replace(
             effect,
-            state=after(effect.state, Answer(answer)),
-            last_answer=Answer(answer),
-            answered_at=held.now(),
-            receipt=event.payload.get("receipt") or effect.receipt,
-            reason=event.payload.get("reason") or effect.reason,
+            state=EffectState.APPROVED if effect.state in UNSENT else effect.state,
+            approved_digest=event.answers,
+            approved_by=event.actor_id,
+            approved_at=event.received_at,
+            approval_expires_at=now + held.workflow.approval_lasts,
         )
     )
-    held.woken = True
-    return ""
+    limit = held.ledger.lines.get(Dimension.WALL_TIME)
+    if limit and event.received_at < held.run.created_at + timedelta(seconds=limit.limit):
+        grace_until = now + held.workflow.grace_after_decision
+        held.progress = replace(held.progress, grace_until=grace_until.isoformat())
+
+
+def _extend(held: Held, event: InboxEvent) -> None:
+    assert held.workflow
+    try:
+        dimension = Dimension(event.payload["dimension"])
+        held.ledger = held.ledger.extend(dimension, event.payload["by"], held.workflow.planned(dimension))
+    except (BudgetError, KeyError, ValueError) as problem:
+        raise NotPossible(str(problem)) from None
+
+
+def _forget_approvals(held: Held) -> None:
+    """An approval that lapsed or was refused does not come back to life: the plan is put up again."""
+    for effect in held.effects:
+        if effect.state in UNSENT | {EffectState.ABSENT}:
+            state = EffectState.PLANNED if effect.state in UNSENT else effect.state
+            held.put(replace(effect, state=state, approved_digest="", approval_expires_at=None))
+
+
+def _take_late_result(held: Held, event: InboxEvent) -> None:
+    """A result whose worker had lost the run: evidence, applied only where it still answers something."""
+    found = event.payload
+    effect = next((known for known in held.effects if known.key == found.get("operation_key")), None)
+    try:
+        answer = Answer(found["answer"])
+        if effect is None or not still_answers(effect, answer, found.get("attempt", 0)):
+            raise NotPossible("Kept as evidence; nothing was waiting for it any more.")
+        settle_effect(held, effect, answer, found.get("receipt"), found.get("reason", ""))
+        held.move(Move.LATE_RESULT, operation_key=effect.key, answer=answer)
+    except (DomainError, KeyError, ValueError):
+        raise NotPossible("Kept as evidence; it does not fit what is known by now.") from None

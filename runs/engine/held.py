@@ -2,24 +2,27 @@
 
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from runs.domain.budget import Charge, Ledger
+from runs.domain.budget import Ledger
 from runs.domain.contract import ACCEPTANCE_OF, Fact, Judgement, Value, combine
 from runs.domain.effects import Effect
 from runs.domain.errors import ErrorClass, Failure
 from runs.domain.progress import Progress
-from runs.domain.redaction import redact
+from runs.domain.redaction import clean, redact, redact_text
 from runs.domain.states import Move, State, transition
 from runs.engine import commit
 from runs.engine.commit import Lease, Pending
-from runs.engine.services import secrets
 from runs.models import InboxEvent, Run
 from runs.models.event import canonical, digest
 from runs.models.run import ledger_as_json
+from runs.secrets import known_secrets
 from runs.workflows.definition import Context, Workflow
+
+if TYPE_CHECKING:
+    from runs.engine.calls import Planned
 
 
 def pace(wait: timedelta) -> timedelta:
@@ -37,12 +40,12 @@ class Held:
         self.progress = _progress(self.run.progress)
         self.inbox_seen = self.run.inbox_seq
         self.pending = Pending()
+        self.kept_until = lease.taken_at + timedelta(seconds=settings.ENGINE_LEASE)
         # Of this stay in a worker's hands only; a crash forgets them and the run is looked at afresh.
         self.failure: Failure | None = None
-        self.failed_kind = ""
+        self.failed_call: Planned | None = None
         self.asked = False  # somebody, or a cut-off follow-up, wants the authority asked now
         self.rejected = ""  # why the approval was refused
-        self.paused = ""
         self.in_hand: dict[str, Any] | None = None  # the last answer, until it is committed
         self.more_inbox = True
         self.woken = False  # an event or a timer gave it something to do
@@ -66,6 +69,14 @@ class Held:
             claims=self.progress.claims,
         )
 
+    def identifiers(self) -> set[str]:
+        """What names this run's things, and is no card's number whatever its digits add up to."""
+        return {str(value) for value in self.run.input.values()} | {effect.key for effect in self.effects}
+
+    def readable(self, text: str) -> str:
+        """Text as people may see it."""
+        return redact_text(text, known_secrets(), self.identifiers())
+
     def open_inbox(self) -> list[InboxEvent]:
         return list(self.run.inbox.filter(result="").select_related("actor").order_by("id"))
 
@@ -78,7 +89,7 @@ class Held:
         self.record("transition", actor, move=move, before=before, after=self.run.state, **evidence)
 
     def record(self, kind: str, actor: int | None = None, **content: Any) -> None:
-        text = canonical(redact(content, secrets()))
+        text = canonical(redact(content, known_secrets(), self.identifiers()))
         self.pending.events.append({"kind": kind, "actor_id": actor, "digest": digest(text), "text": text})
 
     def learn(self, fact: Fact) -> None:
@@ -86,7 +97,7 @@ class Held:
         self.pending.facts.append(
             {
                 "name": fact.name,
-                "data": redact(fact.data, secrets()),
+                "data": fact.data,
                 "source": fact.source,
                 "reference": fact.reference[:200],
                 "read_at": fact.at,
@@ -97,14 +108,14 @@ class Held:
     def put(self, effect: Effect) -> None:
         """Take `effect` as the current version of the write with its key."""
         self.effects = [*(known for known in self.effects if known.key != effect.key), effect]
-        plan = asdict(effect.plan)
+        plan = clean(asdict(effect.plan))
         self.pending.effects[effect.key] = {
             "operation_key": effect.key,
             "operation": effect.plan.operation,
             "sent_params": effect.sent_params,
             "state": effect.state,
             "plan": plan,
-            "plan_digest": effect.plan.digest,
+            "plan_digest": effect.digest,
             "planned_at": effect.planned_at,
             "approved_digest": effect.approved_digest,
             "approved_by_id": effect.approved_by,
@@ -116,16 +127,13 @@ class Held:
             "last_answer": effect.last_answer or "",
             "answered_at": effect.answered_at,
             "next_look_at": effect.next_look_at,
-            "receipt": redact(effect.receipt, secrets()),
+            "receipt": effect.receipt,
             "reason": effect.reason,
         }
 
-    def spend(self, charge: Charge) -> None:
-        self.ledger = self.ledger.settle(charge)
-
-    def failed(self, kind: str, operation: str, failure: Failure) -> None:
-        self.failure, self.failed_kind = failure, kind
-        self.progress = self.progress.failed(operation, failure.error_class)
+    def failed(self, call: "Planned", failure: Failure) -> None:
+        self.failure, self.failed_call = failure, call
+        self.progress = self.progress.failed(call.tool.name, failure.error_class)
 
     def judgements(self) -> dict[str, Judgement]:
         return self.workflow.judge(self.context()) if self.workflow else {}
@@ -154,7 +162,8 @@ class Held:
         """Commit and let go of the run; it is looked at again at `due_at`, or when an event arrives."""
         self._commit(due_at=due_at)
 
-    def _commit(self, *, hold_for: float | None = None, due_at: datetime | None = None) -> None:
+    def bring_up_to_date(self) -> Run:
+        """The run's row with everything that is derived from what this worker knows."""
         run = self.run
         run.budget = ledger_as_json(self.ledger)
         run.progress = {name: value for name, value in asdict(self.progress).items() if value}
@@ -162,9 +171,19 @@ class Held:
         run.error_count = self.progress.errors_in_a_row
         run.effects_at_risk = sum(effect.unresolved for effect in self.effects)
         run.acceptance = ACCEPTANCE_OF[self.contract()]
+        return run
+
+    def _commit(self, *, hold_for: float | None = None, due_at: datetime | None = None) -> None:
         arrived = commit.commit(
-            self.lease, run, self.pending, inbox_seen=self.inbox_seen, hold_for=hold_for, due_at=due_at
+            self.lease,
+            self.bring_up_to_date(),
+            self.pending,
+            inbox_seen=self.inbox_seen,
+            hold_for=hold_for,
+            due_at=due_at,
         )
+        if hold_for is not None:
+            self.kept_until = self.now() + timedelta(seconds=hold_for)
         self.pending, self.in_hand = Pending(), None
         self.more_inbox = arrived > self.inbox_seen
         self.inbox_seen = arrived

@@ -1,17 +1,17 @@
 """Where a held run stands at a step boundary and what would be done next: what a decision rests on. Changes nothing."""
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from runs.agents.policies import POLICIES
-from runs.domain.budget import Charge, Dimension
+from runs.domain.budget import CLAIM, FIRST_WRITE, READ, RESEND, Charge, Dimension
 from runs.domain.contract import Judgement, Value
 from runs.domain.decision import FactsState, NextStep, OpenEffect, Situation
 from runs.domain.effects import UNSENT, Answer, Effect, EffectState, WritePlan, approval_is_valid, fingerprint
 from runs.domain.proposals import Ask, Claim, Proposal, Write
-from runs.engine import calls
 from runs.engine.calls import Planned
 from runs.engine.held import Held
+from runs.tools.tool import ToolKind
 from runs.workflows.definition import Context, Read, Workflow
 
 
@@ -37,20 +37,20 @@ def look(held: Held) -> Outlook:
     next_step, call, proposal, effect = NextStep.NONE, None, None, None
     charge: Charge = {}
     if open_effect:
-        charge = calls.look_up_charge(held)
+        charge = held.ledger.look_up(held.asked)
         call = _look_up(workflow, open_effect, charge)
     elif unread:
-        next_step, charge = NextStep.READ, calls.read_charge()
+        next_step, charge = NextStep.READ, READ
         call = Planned(workflow.tools[unread.tool], unread.params(context), charge, unread.expects, read=unread)
     elif facts is FactsState.COMPLETE and authorised and authorised.value is Value.MET:
         proposal = POLICIES[held.run.policy](workflow, context)
         match proposal:
             case Write(plan):
                 effect = _effect_for(workflow, context, plan)
-                next_step, charge = NextStep.WRITE, calls.write_charge(effect)
+                next_step, charge = NextStep.WRITE, (RESEND if effect.times_sent else FIRST_WRITE)
                 call = Planned(workflow.tools[plan.operation], plan.params, charge, plan.expected, effect=effect)
             case Claim():
-                next_step, charge = NextStep.CLAIM, {Dimension.STEPS: 1}
+                next_step, charge = NextStep.CLAIM, CLAIM
             case Ask(question):
                 next_step, found = NextStep.ASK, question
 
@@ -61,6 +61,7 @@ def look(held: Held) -> Outlook:
         facts=facts,
         eligible=eligible.value if eligible else Value.UNKNOWN,
         next_step=next_step,
+        holds_lease=held.now() < held.kept_until,
         cancel_requested=held.run.cancel_requested,
         effects=frozenset(known.state for known in held.effects),
         open_effect=_open(held, open_effect, charge) if open_effect else None,
@@ -70,14 +71,16 @@ def look(held: Held) -> Outlook:
         overdue=_overdue(held),
         repeats=held.progress.repeats,
         failure=failure,
-        failed_kind=NextStep.WRITE if held.failed_kind == "write" else NextStep.READ,
+        failed_kind=_kind_of(held.failed_call),
         errors_in_a_row=held.progress.errors_in_a_row,
         max_same_error=workflow.max_same_error,
         attempts_left=held.progress.failures.get(held.progress.error_operation, 0) < workflow.retries,
+        remaining_short_of=_remaining_short_of(held, workflow, context),
+        paused=held.run.paused,
         approval_needed=bool(effect and effect.plan.needs_approval),
-        approval_valid=bool(effect and approval_is_valid(effect, effect.plan, held.now())),
+        approval_valid=bool(effect and approval_is_valid(effect, held.now())),
         approval_rejected=bool(held.rejected),
-        approval_lapsed=bool(effect and effect.approved_digest == effect.plan.digest),
+        approval_lapsed=bool(effect and effect.approved_digest == effect.digest),
     )
     return Outlook(situation, _found(held, situation, found, authorised, eligible), call, proposal, effect, charge)
 
@@ -106,7 +109,6 @@ def _open(held: Held, effect: Effect, charge: Charge) -> OpenEffect:
     scheduled_are_used_up = not held.ledger.left(Dimension.STATUS_CHECKS)
     return OpenEffect(
         state=effect.state,
-        last_answer=effect.last_answer,
         look_up_due=due or held.asked,
         # Between follow-ups the run lies with a person: what they could still pay for does not keep it waiting.
         can_pay=held.ledger.short_of(charge) is None and (due or held.asked or not scheduled_are_used_up),
@@ -120,13 +122,22 @@ def _contradicts(held: Held) -> bool:
 
 
 def _overdue(held: Held) -> bool:
-    limit = held.ledger.lines.get(Dimension.WALL_TIME)
-    if not limit:
-        return False
-    ends = held.run.created_at + timedelta(seconds=limit.limit)
-    if held.progress.grace_until:
-        ends = max(ends, datetime.fromisoformat(held.progress.grace_until))
-    return held.now() >= ends
+    """Whether the wall time is used up, unless a decision made in time is still being carried out."""
+    elapsed = int((held.now() - held.run.created_at).total_seconds())
+    grace_until = held.progress.grace_until
+    in_grace = bool(grace_until) and held.now() < datetime.fromisoformat(grace_until)
+    return held.ledger.at(elapsed).left(Dimension.WALL_TIME) == 0 and not in_grace
+
+
+def _remaining_short_of(held: Held, workflow: Workflow, context: Context) -> Dimension | None:
+    """Past a soft mark: the budget that could not pay for what is left to do."""
+    if not held.ledger.crossed_soft() or held.open_effect:
+        return None
+    return held.ledger.short_of(workflow.remaining(context))
+
+
+def _kind_of(failed: Planned | None) -> NextStep:
+    return NextStep.WRITE if failed and failed.tool.kind is ToolKind.WRITE else NextStep.READ
 
 
 def _effect_for(workflow: Workflow, context: Context, plan: WritePlan) -> Effect:
@@ -135,8 +146,8 @@ def _effect_for(workflow: Workflow, context: Context, plan: WritePlan) -> Effect
     key = workflow.operation_key(context)
     if current and current.state in UNSENT | {EffectState.ABSENT}:
         if not current.sent_params or current.sent_params == fingerprint(plan.params):
-            same = current.plan.digest == plan.digest
-            return current if same else replace(current, plan=plan, planned_at=context.now)
+            again = replace(current, plan=plan)
+            return current if again.digest == current.digest else replace(again, planned_at=context.now)
         key = f"{key}-{len(context.effects) + 1}"
     return Effect(key, EffectState.PLANNED, plan, context.now)
 
@@ -150,7 +161,7 @@ def _found(held: Held, s: Situation, found: str, authorised: Judgement | None, e
             return judged.evidence.says
     if s.facts in {FactsState.MISSING, FactsState.CONFLICT}:
         return found
-    if held.failure:
-        return held.failure.message
+    if held.failure and held.failed_call:
+        return f"The {held.failed_call.tool.source} answered: “{held.failure.message}”"
     effect = held.effects[-1] if held.effects else None
     return found or (effect.reason if effect else "")

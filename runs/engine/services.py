@@ -14,8 +14,3 @@ def service(name: str) -> Service:
     except KeyError:
         raise ToolFailed(Failure("tool_missing", f"No service {name!r} is configured.", executed=False)) from None
     return HttpService(configured["url"], configured["token"])
-
-
-def secrets() -> tuple[str, ...]:
-    """Values that must not appear in anything that is kept for people."""
-    return (settings.SECRET_KEY, *(configured["token"] for configured in settings.SERVICES.values()))

@@ -1,14 +1,16 @@
 """How a run stops: the outcome, the question, who answers until when, and the package, all in the stop's own commit."""
 
+import logging
 from datetime import datetime
 from typing import Any
 
 from runs import case
 from runs.domain.budget import Dimension
 from runs.domain.states import Move, Outcome, Recovery, State, StopReason
-from runs.engine.held import Held, pace
+from runs.engine.held import Held
 from runs.models import Step
 
+log = logging.getLogger(__name__)
 WITHOUT_HANDOFF = {Outcome.COMPLETED, Outcome.CANCELLED}
 
 
@@ -21,20 +23,30 @@ def stop(held: Held, reason: StopReason, found: str = "") -> None:
     run.recovery = _recovery(held, reason)
     run.stopped_at = now
     run.stretch += 1
-    run.role = workflow.role if workflow else "administrators"
+    run.role = workflow.role if workflow else "administrator"
     run.question = ""
     run.answer_by = None
     if outcome in {Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED, Outcome.WAITING}:
-        run.question = workflow.question(held.context(), reason, found) if workflow else found
+        run.question = held.readable(_question(held, reason, found))
     if outcome in {Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED}:
         run.answer_by = now + workflow.answer_within if workflow else now
         if reason is StopReason.APPROVAL_REQUIRED and held.effects:
             run.answer_by = held.effects[-1].approval_expires_at
     held.record("stopped", outcome=outcome, reason=reason, says=found or reason.replace("_", " "))
-    due_at = next_due(held)
+    run.due_at = next_due(held)
     if outcome not in WITHOUT_HANDOFF:
         _hand_off(held, now)
-    held.give_back(due_at)
+    held.give_back(run.due_at)
+
+
+def _question(held: Held, reason: StopReason, found: str) -> str:
+    if held.workflow is None:
+        return found
+    try:
+        return held.workflow.question(held.context(), reason, found)
+    except Exception:
+        log.exception("The question of %s could not be put into words", held.run)
+        return found or f"The run stopped: {reason.replace('_', ' ')}. How should it go on?"
 
 
 def next_due(held: Held) -> datetime | None:
@@ -47,8 +59,7 @@ def next_due(held: Held) -> datetime | None:
     if run.outcome == Outcome.WAITING:
         return effect.next_look_at or held.now()
     if run.outcome == Outcome.LIMIT_REACHED and held.ledger.left(Dimension.FOLLOW_UP_CHECKS):
-        assert held.workflow
-        return effect.next_look_at or held.now() + pace(held.workflow.follow_up_after)
+        return effect.next_look_at or held.now()
     return None
 
 
@@ -64,11 +75,11 @@ def _move(held: Held, reason: StopReason) -> None:
         case Outcome.CANCELLED:
             held.move(Move.WITHDRAWN, reason=reason)
         case _ if reason is StopReason.APPROVAL_REQUIRED:
-            held.move(Move.APPROVAL_REQUIRED, digest=held.effects[-1].plan.digest)
+            held.move(Move.APPROVAL_REQUIRED, digest=held.effects[-1].digest)
         case _ if reason is StopReason.APPROVAL_EXPIRED and held.state is State.AWAITING_APPROVAL:
             held.move(Move.APPROVAL_LAPSED)
         case _ if reason is StopReason.PAUSED:
-            held.move(Move.PAUSED, reason=held.paused)
+            held.move(Move.PAUSED)
         case _:
             held.move(Move.STOPPED_SHORT, reason=reason)
 
@@ -80,8 +91,7 @@ def _recovery(held: Held, reason: StopReason) -> Recovery:
 
 
 def _hand_off(held: Held, now: datetime) -> None:
-    run = held.run
-    run.effects_at_risk = sum(effect.unresolved for effect in held.effects)
+    run = held.bring_up_to_date()
     stored = run.step_rows.order_by("-seq")[: case.STEPS_SHOWN]
     unsaved = {step["seq"]: step for step in held.pending.settled_steps}
     steps = [_with_result(step, unsaved.get(step.seq)) for step in reversed(stored)]

@@ -7,11 +7,6 @@ from runs.domain.effects import UNRESOLVED, Answer, EffectState, WritePlan
 from runs.models.run import Run
 
 
-class EffectQuerySet(models.QuerySet["Effect"]):
-    def unresolved(self) -> "EffectQuerySet":
-        return self.filter(state__in=sorted(UNRESOLVED))
-
-
 class Effect(models.Model):
     """One logical external write: its plan, its approval, its life, its receipt."""
 
@@ -35,8 +30,6 @@ class Effect(models.Model):
     next_look_at = models.DateTimeField(null=True)
     receipt = models.JSONField(null=True)
     reason = models.TextField(blank=True)  # why the service refused, or what does not fit
-
-    objects = EffectQuerySet.as_manager()
 
     class Meta:
         default_permissions = ()

@@ -17,6 +17,7 @@ class InboxEvent(models.Model):
     payload = models.JSONField(default=dict)
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")
     received_at = models.DateTimeField()
+    stretch = models.PositiveIntegerField(default=0)  # the stop that it answers
     answers = models.CharField(max_length=64, blank=True)  # digest of the plan that a decision is about
     dedupe_key = models.CharField(max_length=120, blank=True)
     result = models.CharField(max_length=10, choices=Result.choices, blank=True)  # empty: not looked at yet
@@ -27,8 +28,12 @@ class InboxEvent(models.Model):
         default_permissions = ()
         ordering = ["id"]
         constraints = [
-            # Each plan is decided once: the second person is told who was first.
-            models.UniqueConstraint(fields=["run", "answers"], condition=~Q(answers=""), name="one_decision_per_plan"),
+            # Each time a plan is put up it is decided once: the second person is told who was first.
+            models.UniqueConstraint(
+                fields=["run", "answers", "stretch"],
+                condition=~Q(answers="") & ~Q(result="refused"),
+                name="one_decision_per_plan",
+            ),
             models.UniqueConstraint(
                 fields=["run", "dedupe_key"], condition=~Q(dedupe_key=""), name="one_event_per_delivery"
             ),

@@ -19,9 +19,6 @@ class RunQuerySet(models.QuerySet["Run"]):
     def unfinished(self) -> "RunQuerySet":
         return self.exclude(state__in=FINAL_STATES)
 
-    def finished(self) -> "RunQuerySet":
-        return self.filter(state__in=FINAL_STATES)
-
     def with_people(self) -> "RunQuerySet":
         """Stopped short and not final: what the queue shows."""
         return self.filter(outcome__in=[Outcome.WAITING, Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED])
@@ -56,7 +53,7 @@ class Run(models.Model):
     request_key = models.CharField(max_length=120, blank=True)  # of the caller: the same one twice is the same run
     requester = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="requested_runs")
     acts_for = models.CharField(max_length=80, blank=True)  # the person behind the request, as the authority knows them
-    created_at = models.DateTimeField(default=timezone.now)
+    created_at = models.DateTimeField(db_default=Now())
 
     state = models.CharField(max_length=20, default=State.RECEIVED)
     outcome = models.CharField(max_length=20, blank=True)  # empty while it runs
@@ -68,11 +65,12 @@ class Run(models.Model):
     question = models.TextField(blank=True)
     effects_at_risk = models.PositiveSmallIntegerField(default=0)
     cancel_requested = models.BooleanField(default=False)
+    paused = models.BooleanField(default=False)  # nothing new is started; what is out there is still looked up
     stopped_at = models.DateTimeField(null=True)  # this stop; null while it runs
 
     token = models.BigIntegerField(default=0)  # rises with every claim; every later commit names it
     owner = models.CharField(max_length=32, blank=True)  # random per claim; empty: nobody holds it
-    due_at = models.DateTimeField(null=True, default=timezone.now)
+    due_at = models.DateTimeField(null=True, db_default=Now())
     dispatches = models.PositiveIntegerField(default=0)  # claims since the last commit that brought it on
     inbox_seq = models.PositiveIntegerField(default=0)  # events ever received: tells a holder to look
     steps = models.PositiveIntegerField(default=0)
@@ -141,8 +139,8 @@ class Run(models.Model):
             outcome=Outcome(self.outcome) if self.outcome else None,
             stop_reason=StopReason(self.stop_reason) if self.stop_reason else None,
             effect_unresolved=self.effects_at_risk > 0,
-            may_have_been_sent=self.effects_at_risk > 0,
             cancel_requested=self.cancel_requested,
+            paused=self.paused,
             follow_up_checks_left=self.ledger.left(Dimension.FOLLOW_UP_CHECKS) or 0,
         )
 

@@ -23,7 +23,9 @@ class Step(models.Model):
     token = models.BigIntegerField()
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.INTENT)
     summary = models.TextField(blank=True)  # redacted, one sentence
-    code = models.CharField(max_length=40, blank=True)  # the tool's stable code, where it failed
+    code = models.CharField(
+        max_length=40, blank=True
+    )  # the tool's stable code where it failed; of a write or a look-up, the answer
     error_class = models.CharField(max_length=20, blank=True)
     fingerprint = models.CharField(max_length=64, blank=True)
     started_at = models.DateTimeField()

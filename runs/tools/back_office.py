@@ -1,5 +1,6 @@
 """The back office's tools: who may act, orders, policies, and refunds with their look-up by operation key."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ from runs.domain.errors import Failure
 from runs.tools.tool import Call, Result, Service, Tool, ToolFailed, ToolKind
 
 SERVICE = "back_office"
+IDENTIFIER = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
 def _field(data: Mapping[str, Any], name: str, kind: type) -> Any:
@@ -76,38 +78,53 @@ def _look_up_refund(service: Service, call: Call, deadline: float) -> Result:
 
 
 def _what_it_means(records: list[Any], call: Call, data: Mapping[str, Any]) -> Result:
-    """Records of one operation key as one answer. A receipt counts only if it names this order and this key."""
-    states = {record.get("submit_state") or record.get("status") for record in records}
-    strangers = [
-        record
-        for record in records
-        if record.get("order_id") not in {call.params["order_id"], None}
-        or record.get("operation_key") not in {call.operation_key, None}
-    ]
-    record = records[0]
-    if strangers:
-        named = ", ".join(str(r.get("order_id")) for r in strangers)
-        says = f"The receipt names order {named}, not {call.params['order_id']}"
-        return Result(data, says, answer=Answer.CONTRADICTORY, reason=says)
-    if len(states) > 1:
-        says = f"The service answered {' and '.join(sorted(map(str, states)))} for one operation key"
-        return Result(data, says, answer=Answer.CONTRADICTORY, reason=says)
-    match states.pop():
-        case "accepted" | "paid" if record.get("request_id") and record.get("order_id") and record.get("operation_key"):
-            says = f"Accepted as {record['request_id']}"
-            return Result(data, says, str(record["request_id"]), Answer.ACCEPTED, receipt=record)
-        case "pending" | "queued":
-            tracking = record.get("tracking_id") or "no tracking reference"
-            return Result(
-                data, f"Received, not decided yet ({tracking})", str(tracking), Answer.PENDING, receipt=record
-            )
-        case "rejected":
-            reason = str(record.get("reason") or record.get("message") or "no reason given")
-            return Result(data, f"Refused: {reason}", answer=Answer.REJECTED, receipt=record, reason=reason)
-        case "cancelled":
-            says = f"The service says that {record.get('request_id')} was cancelled there, and not by this run"
+    """Records of one key as one answer. A receipt counts only for this order, this key and these parameters."""
+    for record in records:
+        if doubt := _stranger(record, call):
+            return Result(data, doubt, answer=Answer.CONTRADICTORY, reason=doubt)
+    states = {str(record.get("submit_state") or record.get("status")) for record in records}
+    numbers = {str(record["request_id"]) for record in records if record.get("request_id")}
+    for found, what in ((states, "answered"), (numbers, "gave the numbers")):
+        if len(found) > 1:
+            says = f"The refund service {what} {' and '.join(sorted(found))} for one operation key"
             return Result(data, says, answer=Answer.CONTRADICTORY, reason=says)
-    raise ToolFailed(Failure("invalid_output", "The answer says neither accepted, pending nor rejected."))
+    record, state = records[0], states.pop()
+    named = record.get("order_id") is not None and record.get("operation_key") is not None
+    match state:
+        case "pending" | "queued":
+            tracking = _identifier(record, "tracking_id")
+            says = f"Received, not decided yet ({tracking or 'no tracking reference'})"
+            return Result(data, says, tracking, Answer.PENDING, receipt=record)
+        case "accepted" | "paid" if named and (number := _identifier(record, "request_id")):
+            return Result(data, f"Accepted as {number}", number, Answer.ACCEPTED, receipt=record)
+        case "rejected" if named:
+            reason = str(record.get("reason") or record.get("message") or "no reason given")[:200]
+            return Result(data, f"Refused: {reason}", answer=Answer.REJECTED, receipt=record, reason=reason)
+        case "cancelled" if named:
+            says = "The refund service says that it was cancelled there, and not by this run"
+            return Result(data, says, answer=Answer.CONTRADICTORY, reason=says)
+    raise ToolFailed(Failure("invalid_output", "The answer is no receipt: its state, its order or its key is missing."))
+
+
+def _stranger(record: Mapping[str, Any], call: Call) -> str:
+    """What a record names that is not this call's; empty when it fits, or names nothing."""
+    wanted = {**call.params, "operation_key": call.operation_key}
+    for name, value in wanted.items():
+        given = record.get(name)
+        if given is not None and given != value:
+            what = name.removesuffix("_id").removesuffix("_minor").replace("_", " ")
+            return f"The receipt names {what} {str(given)[:60]}, not {value}"
+    return ""
+
+
+def _identifier(record: Mapping[str, Any], name: str) -> str:
+    """A number or reference of the service's, which people will read and repeat. Raises ToolFailed for free text."""
+    value = record.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not IDENTIFIER.fullmatch(value):
+        raise ToolFailed(Failure("invalid_output", f"The answer's {name} is not a reference."))
+    return value
 
 
 CHECK_AUTHORITY = Tool(

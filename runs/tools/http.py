@@ -6,15 +6,18 @@ So every call of a process runs on one background event loop, under one deadline
 
 import asyncio
 import json
+import math
 import os
 import threading
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx2
 
-from runs.domain.errors import Failure
+from runs.domain.errors import CLASS_OF_CODE, Failure
 from runs.tools.tool import ToolFailed
 
 MOST_BYTES = 1_000_000
@@ -107,10 +110,19 @@ class HttpService:
 
 def _json(content: bytes) -> dict[str, Any] | None:
     try:
-        data = json.loads(content)
+        data = json.loads(content, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is not a number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
 
 
 CODE_OF_STATUS = {401: "credential_refused", 403: "access_denied", 404: "not_found", 422: "invalid_input"}
@@ -118,13 +130,26 @@ CODE_OF_STATUS = {401: "credential_refused", 403: "access_denied", 404: "not_fou
 
 def _failure(status: int, headers: Mapping[str, str], data: Mapping[str, Any]) -> Failure:
     message = str(data.get("message") or f"The service answered {status}.")
+    retry_after = _seconds(headers.get("retry-after", ""))
     if status == 429:
-        try:
-            retry_after = float(headers.get("retry-after", ""))
-        except ValueError:
-            retry_after = None
         executed = False if data.get("executed") is False else None
         return Failure("rate_limited", message, executed=executed, retry_after=retry_after)
     if status in {500, 502, 503, 504}:
-        return Failure("unavailable", message)
+        return Failure("unavailable", message, retry_after=retry_after)
+    # The service's own stable code goes before its status, but never makes a server's fault a definite refusal.
+    code = data.get("code") if 400 <= status < 500 else None
+    if code in CLASS_OF_CODE and code != "refused":
+        return Failure(str(code), message)
     return Failure(CODE_OF_STATUS.get(status, f"http_{status}"), message)
+
+
+def _seconds(text: str) -> float | None:
+    """Retry-After, in seconds or as a date; None where it is neither."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError):
+        return None

@@ -1,17 +1,21 @@
 """What a workflow declares. Everything else about a run follows from the rules; a workflow adds no rule of its own."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from runs.domain.budget import Dimension
-from runs.domain.contract import Fact, Judgement
+from runs.domain.budget import Charge, Dimension
+from runs.domain.contract import Fact, Judgement, unknown
 from runs.domain.decision import FactsState
 from runs.domain.effects import Effect
 from runs.domain.proposals import Proposal
 from runs.domain.states import Outcome, StopReason
 from runs.tools.tool import Tool
+
+log = logging.getLogger(__name__)
+FACTS_LAST = timedelta(minutes=5)  # a run that stood still for longer, for whatever reason, reads everything again
 
 
 @dataclass(frozen=True)
@@ -28,9 +32,9 @@ class Context:
     claims: int = 0  # completions claimed so far and not borne out
 
     def fresh(self, name: str) -> Fact | None:
-        """A fact that was read since the last stop. Older ones no longer permit anything."""
+        """A fact that was read since the last stop, and lately. Older ones no longer permit anything."""
         fact = self.facts.get(name)
-        return fact if fact and fact.stretch == self.stretch else None
+        return fact if fact and fact.stretch == self.stretch and self.now - fact.at <= FACTS_LAST else None
 
     @property
     def effect(self) -> Effect | None:
@@ -79,6 +83,7 @@ class Workflow:
     script: Callable[[Context], Proposal]
     operation_key: Callable[[Context], str]
     budgets: Mapping[Dimension, int | tuple[int, int]]
+    remaining: Callable[[Context], Charge]  # what is left to do at the least, weighed once a soft mark is crossed
     question: Callable[[Context, StopReason, str], str]  # the last argument: what the rules found, as a sentence
     customer_says: Callable[[Context, Outcome | None, StopReason | None], str]
     retries: int = 3  # attempts of one read
@@ -91,5 +96,29 @@ class Workflow:
     answer_within: timedelta = timedelta(hours=2)
     grace_after_decision: timedelta = timedelta(minutes=15)  # wall time granted to carry out a decision in time
 
+    def __post_init__(self) -> None:
+        if not self.contract:
+            raise ValueError(f"Workflow {self.name!r} has an empty contract: nothing could ever complete it.")
+        for read in self.reads:
+            if read.tool not in self.tools:
+                raise ValueError(f"Workflow {self.name!r} reads {read.fact!r} by a tool it does not have.")
+        for tool in self.tools.values():
+            if tool.look_up and tool.look_up not in self.tools:
+                raise ValueError(f"Workflow {self.name!r}: {tool.name!r} is looked up by a tool it does not have.")
+
     def judge(self, context: Context) -> dict[str, Judgement]:
-        return {assertion.name: assertion.judge(context) for assertion in self.contract}
+        """Every assertion with its value. One that cannot be judged is UNKNOWN, and says so."""
+        return {assertion.name: _judged(assertion, context) for assertion in self.contract}
+
+    def planned(self, dimension: Dimension) -> int:
+        """The limit of one dimension as the workflow planned it."""
+        given = self.budgets[dimension]
+        return given[1] if isinstance(given, tuple) else given
+
+
+def _judged(assertion: Assertion, context: Context) -> Judgement:
+    try:
+        return assertion.judge(context)
+    except Exception as problem:
+        log.exception("Assertion %s could not be judged", assertion.name)
+        return unknown(f"could not be judged ({type(problem).__name__})")

@@ -5,9 +5,10 @@ allows it, submit the request once under one operation key, and tell the custome
 "Accepted" is not "paid": the money's way back is another goal.
 """
 
+import re
 from datetime import date, timedelta
 
-from runs.domain.budget import Dimension
+from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Evidence, Fact, Judgement, met, unknown, unmet
 from runs.domain.decision import FactsState
 from runs.domain.effects import Effect, EffectState, WritePlan
@@ -39,29 +40,49 @@ def money(minor: int, currency: str) -> str:
 
 
 def order_is_complete(order: Fact) -> tuple[FactsState, str]:
-    wanted = {"delivered_on": str, "opened": bool, "amount_minor": int, "currency": str, "version": int}
-    missing = [name for name, kind in wanted.items() if not isinstance(order.data.get(name), kind)]
-    try:
-        date.fromisoformat(str(order.data.get("delivered_on")))
-    except ValueError:
-        missing = sorted({*missing, "delivered_on"})
+    wanted = {
+        "delivered_on": is_day,
+        "opened": lambda value: isinstance(value, bool),
+        "amount_minor": lambda value: is_count(value) and value > 0,
+        "currency": lambda value: isinstance(value, str) and re.fullmatch("[A-Z]{3}", value) is not None,
+        "version": is_count,
+    }
+    missing = [name for name, fits in wanted.items() if not fits(order.data.get(name))]
     if missing:
-        return FactsState.MISSING, f"The order lacks {', '.join(missing)}."
+        return FactsState.MISSING, f"The order has no usable {', '.join(missing).replace('_', ' ')}."
     return FactsState.COMPLETE, ""
+
+
+def is_day(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(date.fromisoformat(value))
+    except ValueError:
+        return False
+
+
+def is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
 
 
 def one_policy_in_force(policies: Fact) -> tuple[FactsState, str]:
     found = policies.data.get("policies") or []
     today = policies.data.get("business_date")
+    if not is_day(today):
+        return FactsState.MISSING, "The policy service named no usable business date."
     if len(found) > 1:
-        versions = " and ".join(str(policy.get("version")) for policy in found)
+        versions = " and ".join(str(policy.get("version"))[:40] for policy in found)
         return FactsState.CONFLICT, f"Policies {versions} both claim to be in force on {today}."
     if not found:
         return FactsState.MISSING, f"No refund policy is in force on {today}."
-    terms = {"version": str, "window_days": int, "requires_unopened": bool, "approval_above_minor": int}
-    missing = [name for name, kind in terms.items() if not isinstance(found[0].get(name), kind)]
-    if missing or not isinstance(today, str):
-        return FactsState.MISSING, f"The policy in force lacks {', '.join(missing) or 'a business date'}."
+    terms = {
+        "version": lambda value: isinstance(value, str) and re.fullmatch(r"[\w.-]{1,40}", value) is not None,
+        "window_days": is_count,
+        "requires_unopened": lambda value: isinstance(value, bool),
+        "approval_above_minor": is_count,
+    }
+    missing = [name for name, fits in terms.items() if not fits(found[0].get(name))]
+    if missing:
+        return FactsState.MISSING, f"The policy in force has no usable {', '.join(missing).replace('_', ' ')}."
     return FactsState.COMPLETE, ""
 
 
@@ -213,6 +234,14 @@ def script(c: Context) -> Proposal:
     return Write(plan(c))
 
 
+def remaining(c: Context) -> Charge:
+    """What a run that is not complete still needs, at the least."""
+    unread = sum(c.fresh(read.fact) is None for read in READS)
+    unsent = not c.effect or not c.effect.times_sent
+    steps = unread + unsent
+    return {Dimension.STEPS: steps, Dimension.TOOL_ATTEMPTS: steps, Dimension.EXTERNAL_WRITES: int(unsent)}
+
+
 # What people are told
 
 
@@ -312,10 +341,10 @@ WORKFLOW = Workflow(
     eligible=eligible,
     contract=CONTRACT,
     script=script,
-    operation_key=lambda c: f"refund-{c.input['order_id']}-{c.run_id[:8]}",
+    operation_key=lambda c: f"refund-{c.input['order_id']}-{c.run_id.replace('-', '')[:16]}",
     budgets={
         # Three look-ups are the source case's own figure; the others leave a clean run twice what it needs, plus one
-        # approval (which reads everything again) and the retries of one flaky read. See the trial in tests/engine.
+        # approval (which reads everything again) and the retries of one flaky read: test_what_a_clean_run_costs.
         Dimension.STEPS: (16, 20),
         Dimension.TOOL_ATTEMPTS: (16, 20),
         Dimension.EXTERNAL_WRITES: 1,
@@ -323,6 +352,7 @@ WORKFLOW = Workflow(
         Dimension.FOLLOW_UP_CHECKS: 6,
         Dimension.WALL_TIME: int(timedelta(hours=24).total_seconds()),
     },
+    remaining=remaining,
     question=question,
     customer_says=customer_says,
 )

@@ -6,14 +6,13 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
-from runs.domain.effects import EffectState
-from runs.domain.interventions import Permission
+from runs import case, interventions
+from runs.domain.states import Move
 from runs.models import Effect, Run
-from takeover.console import desk, words
+from takeover.console import desk
 
 MOST = 100
 
@@ -24,47 +23,37 @@ class Proposal:
     title: str
     effect: Effect
     requester: str
-    why_not: str  # why this person may not decide it; empty: they may
+    why_not: str  # why this person may not approve it; empty: they may
 
     @property
     def plan(self) -> dict[str, Any]:
         return dict(self.effect.plan)
 
 
-def _why_not(run: Run, person: User, may_decide: bool) -> str:
-    if not may_decide:
-        return _("Your role may see it, but not decide it.")
-    if run.requester_id == person.pk:
-        return _("You asked for it yourself. You may reject it; somebody else must approve it.")
-    return ""
-
-
 def waiting(person: User) -> list[Proposal]:
-    runs = {
-        run.pk: run for run in Run.objects.awaiting_approval().most_urgent_first().select_related("requester")[:MOST]
-    }
-    effects = {effect.run_id: effect for effect in Effect.objects.filter(run__in=list(runs), state=EffectState.PLANNED)}
-    may_decide = desk.may(person, Permission.APPROVE)
+    runs = Run.objects.awaiting_approval().most_urgent_first().select_related("requester", "holder")[:MOST]
+    # The last write of each is the one that waits, whatever became of it before it was put up.
+    last = Effect.objects.filter(run__in=[run.pk for run in runs]).order_by("run", "-planned_at", "-pk").distinct("run")
+    effects = {effect.run_id: effect for effect in last}
     return [
-        Proposal(
-            run,
-            words.title(run),
-            effects[number],
-            desk.name_of(run.requester),
-            _why_not(run, person, may_decide),
-        )
-        for number, run in runs.items()
-        if number in effects
+        Proposal(run, case.title(run), effects[run.pk], desk.name_of(run.requester), _why_not(run, person))
+        for run in runs
+        if run.pk in effects
     ]
 
 
-@require_GET
+def _why_not(run: Run, person: User) -> str:
+    events = interventions.possible_events(run, person)
+    return next(event.why_not for event in events if event.kind.move is Move.APPROVAL_GRANTED)
+
+
+@require_safe
 @never_cache
 def approvals(request: HttpRequest) -> HttpResponse:
     return render(request, "approvals.html", {"proposals": waiting(desk.visitor(request))})
 
 
-@require_GET
+@require_safe
 @never_cache
 def approvals_list(request: HttpRequest) -> HttpResponse:
     """The list alone: asked for again whenever a run changed."""

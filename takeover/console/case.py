@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from runs import case as cases
 from runs import interventions
@@ -36,11 +36,11 @@ class Action:
     key: str
     at_once: bool  # nothing has to be filled in
     answers_plan: bool
-    fits: bool  # meant for a run that stands like this one, so that a reason why not is worth reading
+    near: bool  # allowed by the run, or looked for in one that stands like this: a reason why not is worth reading
     primary: bool = False
 
 
-def _action(event: PossibleEvent, run: Run, person: User, primary: Move | None) -> Action:
+def _action(event: PossibleEvent, near: bool, primary: bool) -> Action:
     kind = event.kind
     return Action(
         name=kind.move.value,
@@ -50,15 +50,9 @@ def _action(event: PossibleEvent, run: Run, person: User, primary: Move | None) 
         key=KEYS.get(kind.move, ""),
         at_once=not kind.payload.get("required"),
         answers_plan=kind.answers_plan,
-        fits=_fits(kind, run) and _concerns(kind, person),
-        primary=kind.move is primary,
+        near=near,
+        primary=primary,
     )
-
-
-def _fits(kind: EventKind, run: Run) -> bool:
-    if run.state not in kind.states or (kind.needs_unresolved_effect and not run.effects_at_risk):
-        return False
-    return not kind.reasons or run.stop_reason in kind.reasons
 
 
 def _concerns(kind: EventKind, person: User) -> bool:
@@ -66,8 +60,12 @@ def _concerns(kind: EventKind, person: User) -> bool:
     return desk.may(person, Permission.OPERATE) or desk.may(person, kind.permission)
 
 
-def _primary(run: Run, possible: set[Move]) -> Move | None:
-    """What most likely moves this run on."""
+def _looked_for(run: Run) -> list[Move]:
+    """What most likely moves this run on, the best first."""
+    if run.state == State.AWAITING_APPROVAL:
+        return [Move.APPROVAL_GRANTED]
+    if run.state != State.BLOCKED:
+        return []
     answers = {
         StopReason.CREDENTIAL_REFUSED: Move.CREDENTIAL_REPLACED,
         StopReason.ACCESS_REFUSED: Move.ACCESS_GRANTED,
@@ -75,33 +73,31 @@ def _primary(run: Run, possible: set[Move]) -> Move | None:
         StopReason.FACTS_MISSING: Move.EVIDENCE_SUPPLIED,
         StopReason.PAUSED: Move.UNPAUSED,
     }
-    wanted = [Move.RECONCILE_REQUESTED] if run.effects_at_risk else []
-    if run.state == State.AWAITING_APPROVAL:
-        wanted.append(Move.APPROVAL_GRANTED)
+    moves = [Move.RECONCILE_REQUESTED] if run.effects_at_risk else []
     if run.stop_reason in answers:
-        wanted.append(answers[StopReason(run.stop_reason)])
+        moves.append(answers[StopReason(run.stop_reason)])
     if run.outcome == Outcome.LIMIT_REACHED:
-        wanted.append(Move.BUDGET_EXTENDED)
-    wanted += [Move.EVIDENCE_SUPPLIED, Move.RESUMED_AFTER_REVIEW]
-    return next((move for move in wanted if move in possible), None)
+        moves.append(Move.BUDGET_EXTENDED)
+    return [*moves, Move.EVIDENCE_SUPPLIED, Move.RESUMED_AFTER_REVIEW]
 
 
-def actions(run: Run, person: User) -> list[Action]:
+def actions(case: dict[str, Any], run: Run, person: User) -> list[Action]:
     """Every event of the catalogue for this person, the one that most likely helps first."""
     events = interventions.possible_events(run, person)
-    primary = _primary(run, {event.kind.move for event in events if not event.why_not})
-    found = [_action(event, run, person, primary) for event in events]
+    possible = {event.kind.move for event in events if not event.why_not}
+    looked_for = _looked_for(run)
+    near = {event["name"] for event in case["allowed_events"]} | set(looked_for)
+    primary = next((move for move in looked_for if move in possible), None)
+    found = [
+        _action(event, event.kind.move in near and _concerns(event.kind, person), event.kind.move is primary)
+        for event in events
+    ]
     return sorted(found, key=lambda action: (not action.primary, action.name == Move.CANCEL_REQUESTED))
 
 
-def stamp(run: Run) -> str:
-    """What a form remembers of the run it was made for."""
-    return f"{run.state}.{run.outcome}.{run.stop_reason}"
-
-
 def undecided(case: dict[str, Any]) -> dict[str, Any] | None:
-    """The proposed write that lies before a person."""
-    return next((effect for effect in case["effects"] if effect["state"] == "planned"), None)
+    """The proposed write that lies before a person: the last one, whatever became of it before it was put up."""
+    return case["effects"][-1] if case["effects"] and case["state"] == State.AWAITING_APPROVAL else None
 
 
 def _effects(case: dict[str, Any]) -> list[dict[str, Any]]:
@@ -120,21 +116,22 @@ def context(run: Run, person: User) -> dict[str, Any]:
     pending = [event for event in inbox if not event.result]
     last = next((event for event in inbox if event.result), None)
     not_done = last if last and last.result == REFUSED_AFTERWARDS and last.settled_at else None
-    everything = actions(run, person)
+    everything = actions(case, run, person)
     return {
         "run": run,
         "case": case,
         "pending": pending,
         "not_carried_out": not_done if not pending else None,
         "offered": [action for action in everything if not action.why_not],
-        "forbidden": [action for action in everything if action.why_not and action.fits],
-        "far_off": [action for action in everything if action.why_not and not action.fits],
-        "undecided": undecided(case) if run.state == State.AWAITING_APPROVAL else None,
+        "forbidden": [action for action in everything if action.why_not and action.near],
+        "far_off": [action for action in everything if action.why_not and not action.near],
+        "undecided": undecided(case),
         "effects": _effects(case),
         "unresolved": sum(effect["unresolved"] for effect in case["effects"]),
+        "next_look_at": None if run.owner else case["next_look_at"],  # a worker that is at it answers sooner
         "resumes": max(0, run.stretch - 1),
         "timeline": cases.timeline(run),
-        "seen": stamp(run),
+        "seen": interventions.standing_of(run),
         "holder": desk.name_of(run.holder) if run.is_held() else "",
         "mine": run.is_held() and run.holder_id == person.pk,
         "tab": _tab(run),
@@ -152,14 +149,14 @@ def _tab(run: Run) -> desk.Tab:
     return desk.TABS[by_outcome.get(Outcome(run.outcome), "open") if run.outcome else "open"]
 
 
-@require_GET
+@require_safe
 @never_cache
 def case(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     person, run = desk.case_for(request, run_id)
     return render(request, "case.html", context(run, person))
 
 
-@require_GET
+@require_safe
 @never_cache
 def case_body(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """The same, without the frame: asked for again whenever the run changed."""
@@ -167,7 +164,7 @@ def case_body(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     return render(request, "case.html#body", context(run, person))
 
 
-@require_GET
+@require_safe
 @never_cache
 def package(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """The handoff package as it was written with the stop; for a run that has none, what is recorded now."""

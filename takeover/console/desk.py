@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, F, Q
+from django.db.models import Count, Q
 from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -159,6 +159,3 @@ def refusals_as_pages(
             return refused(request, no, run_id if isinstance(run_id, uuid.UUID) else None)
 
     return doorway  # type: ignore[return-value]  # mypy tells the two first arguments apart by name
-
-
-MOST_URGENT = (F("answer_by").asc(nulls_last=True), "stopped_at", "pk")

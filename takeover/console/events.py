@@ -20,7 +20,7 @@ from runs.domain.states import TRANSITIONS, Move, State
 from runs.interventions import Refused
 from runs.models import Run
 from takeover.console import desk, words
-from takeover.console.case import stamp, undecided
+from takeover.console.case import undecided
 
 NOT_PAYLOAD = {"csrfmiddlewaretoken", "answers", "seen"}
 LONG = 200  # texts that may be longer than this get room to write
@@ -36,8 +36,7 @@ class Field:
     required: bool
     typed: str
     choices: tuple[tuple[str, str], ...] = ()
-    least: int | None = None
-    most: int | None = None
+    most: int | None = None  # characters
     error: str = ""
 
 
@@ -69,8 +68,7 @@ def _field(name: str, schema: Mapping[str, Any], run: Run, *, required: bool, ty
         control = "number"
     elif schema.get("maxLength", 0) > LONG:
         control = "text"
-    least, most = schema.get("minimum", schema.get("minLength")), schema.get("maximum", schema.get("maxLength"))
-    return Field(name, title, control, required, typed, choices, least, most, error)
+    return Field(name, title, control, required, typed, choices, schema.get("maxLength"), error)
 
 
 def _error(schema: Mapping[str, Any], typed: str, refusal: Refused) -> str:
@@ -79,9 +77,10 @@ def _error(schema: Mapping[str, Any], typed: str, refusal: Refused) -> str:
         return refusal.message
     if not typed.strip():
         return _("This is needed.")
-    if schema.get("type") == "integer" and "maximum" in schema:
-        limits = {"least": schema.get("minimum", 0), "most": schema["maximum"]}
-        return _("It must be a whole number from %(least)d to %(most)d.") % limits
+    if schema.get("type") == "integer":
+        number, least, most = _number(typed), schema["minimum"], schema["maximum"]
+        if not isinstance(number, int) or not least <= number <= most:
+            return _("It must be a whole number from %(least)d to %(most)d.") % {"least": least, "most": most}
     if len(typed) > schema.get("maxLength", len(typed)):
         return _("It may have at most %(most)d characters.") % {"most": schema["maxLength"]}
     return refusal.message
@@ -103,72 +102,65 @@ def _number(text: str) -> int | str:
     return int(trimmed) if trimmed.isascii() and trimmed.lstrip("-").isdigit() and len(trimmed) < 10 else text
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @desk.refusals_as_pages
 def event(request: HttpRequest, run_id: uuid.UUID, name: str) -> HttpResponse:
     """The form as a page, with what the person needs to know beside it."""
-    if request.method == "GET":
-        person, run = desk.case_for(request, run_id)
-        return _form(request, "event.html", person, run, _kind(name))
-    refusal = _send(request, run_id, name)
-    if refusal is None:
-        return redirect("case", run_id=run_id)
-    return _refused(request, "event.html", run_id, name, refusal)
+    return _event(request, "event.html", run_id, name) or redirect("case", run_id=run_id)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @desk.refusals_as_pages
 def event_form(request: HttpRequest, run_id: uuid.UUID, name: str) -> HttpResponse:
     """The form alone, for the case page to open in its place."""
-    if request.method == "GET":
-        person, run = desk.case_for(request, run_id)
-        return _form(request, "event.html#form", person, run, _kind(name))
-    refusal = _send(request, run_id, name)
-    if refusal is None:
-        return HttpResponse(headers={"HX-Redirect": reverse("case", args=[run_id])})
-    return _refused(request, "event.html#form", run_id, name, refusal)
+    sent = HttpResponse(headers={"HX-Redirect": reverse("case", args=[run_id])})
+    return _event(request, "event.html#form", run_id, name) or sent
 
 
-def _kind(name: str) -> EventKind:
+def _event(request: HttpRequest, template: str, run_id: uuid.UUID, name: str) -> HttpResponse | None:
+    """The form, empty or with why what it sent was refused; nothing when the event was accepted."""
+    kind = CATALOGUE.get(Move(name)) if name in set(Move) else None
+    refusal = None
+    if request.method == "POST":
+        refusal = _send(request, run_id, name, kind)
+        if refusal is None:
+            return None
+        if kind is None or refusal.code == "unknown_run" or not desk.may_look(desk.person(request)):
+            raise refusal
+    person, run = desk.case_for(request, run_id)
+    if kind is None:
+        raise Http404(_("There is no event of this name."))
+    return _form(request, template, person, run, kind, refusal)
+
+
+def _send(request: HttpRequest, run_id: uuid.UUID, name: str, kind: EventKind | None) -> Refused | None:
+    """Hand to the door what was typed, whatever it is. The refusal, if it was refused."""
+    typed, answers, seen = _typed(request), "", ""
+    if kind and kind.answers_plan:
+        answers = request.POST.get("answers", "")
+    elif kind and kind.payload.get("required"):
+        # What somebody took the time to write is about the run as they saw it. A plan says so itself, by its digest.
+        seen = request.POST.get("seen", "")
     try:
-        return CATALOGUE[Move(name)]
-    except (ValueError, KeyError):
-        raise Http404(_("There is no event of this name.")) from None
+        content = payload(kind, typed) if kind else typed
+        interventions.send(run_id, name, desk.person(request), content, answers=answers, seen=seen)
+    except Refused as refusal:
+        return refusal
+    return None
 
 
 def _typed(request: HttpRequest) -> dict[str, str]:
     return {name: str(text) for name, text in request.POST.items() if name not in NOT_PAYLOAD}
 
 
-def _send(request: HttpRequest, run_id: uuid.UUID, name: str) -> Refused | None:
-    """Send the event. The refusal, if it was refused."""
-    person, kind = desk.person(request), _kind(name)
-    answers = request.POST.get("answers", "") if kind.answers_plan else ""
-    try:
-        if kind.payload.get("required") and not kind.answers_plan:
-            _check_that_nothing_moved(run_id, request.POST.get("seen", ""))
-        interventions.send(run_id, name, person, payload(kind, _typed(request)), answers)
-    except Refused as refusal:
-        if not desk.may_look(person) or not Run.objects.filter(pk=run_id).exists():
-            raise
-        return refusal
-    return None
-
-
-def _check_that_nothing_moved(run_id: uuid.UUID, seen: str) -> None:
-    """What somebody took the time to write is about the run as they saw it. A plan says so itself, by its digest."""
-    run = Run.objects.filter(pk=run_id).first()
-    if seen and run and seen != stamp(run):
-        raise Refused("stale", _("The case moved on while you were writing."), "seen", 409)
-
-
-def _refused(request: HttpRequest, template: str, run_id: uuid.UUID, name: str, refusal: Refused) -> HttpResponse:
-    """The form once more, with what was typed, why it was refused, and how the run stands now."""
-    person, run = desk.case_for(request, run_id)
-    status = 422 if refusal.code == "invalid" else refusal.status
-    return _form(request, template, person, run, _kind(name), refusal, status)
+def _as_seen(seen: str) -> str:
+    """How the run stood, in the words of the page that the form was on."""
+    state, outcome, reason = (*seen.split("/"), "", "", "")[:3]
+    if not outcome:
+        return words.word(state, words.STATE)
+    return f"{words.word(outcome, words.OUTCOME)} ({words.word(reason, words.REASON)})"
 
 
 def _form(
@@ -177,14 +169,13 @@ def _form(
     person: User,
     run: Run,
     kind: EventKind,
-    refusal: Refused | None = None,
-    status: int = 200,
+    refusal: Refused | None,
 ) -> HttpResponse:
     case = cases.read(run)
     possible = {event.kind.move: event.why_not for event in interventions.possible_events(run, person)}
     plan = undecided(case) if kind.answers_plan else None
     before, after = State(run.state), TRANSITIONS.get((State(run.state), kind.move))
-    seen = request.POST.get("seen", "")
+    seen, now = request.POST.get("seen", ""), interventions.standing_of(run)
     made = fields(kind, run, _typed(request), refusal)
     context = {
         "run": run,
@@ -204,12 +195,14 @@ def _form(
         "plan_changed": bool(plan and request.POST.get("answers") and request.POST["answers"] != plan["plan_digest"]),
         "refusal": refusal,
         "conflict": refusal is not None and refusal.status == 409,
-        "changed": bool(seen) and seen != stamp(run),
-        "was": dict(zip(("state", "outcome", "reason"), seen.split(".")[:3], strict=False)) if seen else {},
+        "changed": bool(seen) and seen != now,
+        "was": _as_seen(seen),
+        "is_now": _as_seen(now),
         "latest": cases.timeline(run)[:3] if refusal else [],
-        "seen": stamp(run),
+        "seen": now,
         "answers": plan["plan_digest"] if plan else "",
         "holder": desk.name_of(run.holder) if run.is_held() else "",
         "mine": run.holder_id == person.pk,
     }
+    status = 200 if refusal is None else 422 if refusal.code == "invalid" else refusal.status
     return render(request, template, context, status=status)

@@ -22,12 +22,15 @@ import psycopg
 from asgiref.sync import sync_to_async
 from django.contrib.auth import aget_user
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, PermissionsMixin
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.core.exceptions import PermissionDenied
 from django.db import connection, connections
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
+from django.utils.translation import gettext as _
 
-from runs.domain.interventions import Permission
+from takeover.console import desk
+from takeover.console.refusals import strangers
 
 LOOK_EVERY = 2.0
 GATHER = 0.05  # nudges come in bursts: one look answers those that follow within this
@@ -267,9 +270,10 @@ async def live(request: HttpRequest) -> HttpResponseBase:
         return HttpResponse(status=405, headers={"Allow": "GET"})
     user = await request.auser()
     if not user.is_authenticated:
+        strangers.refuse("live")
         return HttpResponse("Sign in first.\n", status=401, content_type="text/plain; charset=utf-8")
-    if not await _may_watch(user):
-        return HttpResponse("You may not see runs.\n", status=403, content_type="text/plain; charset=utf-8")
+    if not await _may_look(user):
+        raise PermissionDenied(_("You may not see runs."))
     return StreamingHttpResponse(
         _stream(request),
         content_type="text/event-stream",
@@ -298,10 +302,9 @@ async def _stream(request: HttpRequest) -> AsyncIterator[str]:
                 yield f"event: run-changed\ndata: {json.dumps({'run': run and str(run)})}\n\n"
 
 
-async def _may_watch(user: AbstractBaseUser | AnonymousUser) -> bool:
-    if not isinstance(user, PermissionsMixin):
-        return False
-    return await user.ahas_perm(f"runs.{Permission.OPERATE}") or await user.ahas_perm(f"runs.{Permission.AUDIT}")
+@sync_to_async
+def _may_look(user: AbstractBaseUser | AnonymousUser) -> bool:
+    return isinstance(user, User) and desk.may_look(user)
 
 
 async def _still_signed_in(request: HttpRequest) -> bool:
@@ -309,7 +312,7 @@ async def _still_signed_in(request: HttpRequest) -> bool:
     probe = HttpRequest()
     probe.session = type(request.session)(request.session.session_key)
     try:
-        return await _may_watch(await aget_user(probe))
+        return await _may_look(await aget_user(probe))
     finally:
         await _give_connections_back()
 

@@ -4,7 +4,6 @@ A run counts on the day of its last stop: a finished one with how it ended, an o
 """
 
 import csv
-import math
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -31,33 +30,21 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
+from runs import case
 from runs.domain.interventions import Permission
 from runs.domain.states import Outcome, StopReason
 from runs.models import Run
 from runs.models.run import RunQuerySet
-from takeover.console import words
-from takeover.templatetags.console import spell
+from takeover.console import bars, words
+from takeover.console.bars import STACK, Chart, Figure
 
 audits = permission_required(f"runs.{Permission.AUDIT}", raise_exception=True)
 
 PERIODS = (7, 14, 30, 90)
 BY_WEEK_FROM = 31  # more bars than this cannot be told apart on a telephone
-# From the bottom of a bar to its top: first what is over, then what is still open.
-STACK = (
-    Outcome.COMPLETED,
-    Outcome.DECLINED,
-    Outcome.CANCELLED,
-    Outcome.WAITING,
-    Outcome.NEEDS_HUMAN,
-    Outcome.LIMIT_REACHED,
-)
-PLOT = 160  # height of the tallest bar
-LEAST = 4  # height below which a segment could neither be seen nor hit
-ROOM_FOR_A_FIGURE = 15
 PAGE = 50
 
 
@@ -160,7 +147,7 @@ def _midnight(day: date) -> datetime:
 
 
 @audits
-@require_GET
+@require_safe
 @never_cache
 def outcomes(request: HttpRequest) -> HttpResponse:
     chosen = Selection.of(request.GET)
@@ -213,14 +200,6 @@ def _workflows(chosen: Selection) -> list[tuple[str, str, bool]]:
     ]
 
 
-@dataclass(frozen=True)
-class Figure:
-    outcome: str
-    label: str
-    count: int
-    url: str
-
-
 def _figures(chosen: Selection, counted: Counted) -> Iterator[Figure]:
     for outcome in STACK:
         count = sum(n for (_workflow, _day, ended), n in counted.items() if ended == outcome)
@@ -229,106 +208,17 @@ def _figures(chosen: Selection, counted: Counted) -> Iterator[Figure]:
         )
 
 
-# The bars
-
-
-@dataclass(frozen=True)
-class Segment:
-    outcome: str
-    count: int
-    label: str
-    url: str
-    y: int
-    height: int
-    figure_y: int | None  # where the count is written inside it; None: no room
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Everything at the same place in x, as shares of the chart's width, so that it fits any screen."""
-
-    day: date
-    label: str
-    short: str  # under the bar; empty where labels would run into each other
-    total: int
-    x: str
-    width: str
-    middle: str
-    top: int
-    segments: tuple[Segment, ...]
-    cells: tuple[Figure, ...]  # the same in the table, zeros included
-
-
-@dataclass(frozen=True)
-class Chart:
-    name: str
-    title: str
-    total: int
-    bars: tuple[Bar, ...]
-    marks: tuple[tuple[int, int], ...]  # value and height of each horizontal line
-
-
 def _charts(chosen: Selection, counted: Counted) -> Iterator[Chart]:
     step = 7 if chosen.by_week else 1
     days = [chosen.first_day + timedelta(days=n) for n in range(0, (chosen.last_day - chosen.first_day).days + 1, step)]
     for workflow in sorted({workflow for workflow, _day, _outcome in counted}):
         counts = {day: {o: counted.get((workflow, day, o), 0) for o in STACK} for day in days}
-        tallest = _round_up(max(sum(of_day.values()) for of_day in counts.values()))
         here = Selection(chosen.days, workflow)
-        bars = tuple(_bar(here, day, counts[day], tallest, place, len(days), step) for place, day in enumerate(days))
-        yield Chart(
-            workflow,
-            words.workflow(workflow).capitalize(),
-            sum(bar.total for bar in bars),
-            bars,
-            tuple((value, PLOT - round(PLOT * value / tallest)) for value in _marks(tallest)),
-        )
 
+        def behind(day: date, outcome: Outcome, here: Selection = here) -> str:
+            return here.address("outcomes-runs", days="", day=day, span=step if step > 1 else "", outcome=outcome)
 
-def _bar(
-    here: Selection, day: date, counts: dict[Outcome, int], tallest: int, place: int, places: int, step: int
-) -> Bar:
-    slot = 100 / places
-    label = date_format(day, "DATE_FORMAT")
-    if step > 1:
-        label = _("Week from %(day)s") % {"day": label}
-    segments: list[Segment] = []
-    cells: list[Figure] = []
-    y = PLOT
-    for outcome, count in counts.items():
-        url = here.address("outcomes-runs", days="", day=day, span=step if step > 1 else "", outcome=outcome)
-        cells.append(Figure(outcome, words.word(outcome, words.OUTCOME), count, url))
-        if not count:
-            continue
-        height = max(LEAST, round(PLOT * count / tallest))
-        y -= height
-        runs = ngettext("%(count)s run", "%(count)s runs", count) % {"count": count}
-        says = f"{label}, {words.word(outcome, words.OUTCOME)}: {runs}"
-        room = height >= ROOM_FOR_A_FIGURE
-        segments.append(Segment(outcome, count, says, url, y, height, y + height // 2 if room else None))
-    every = math.ceil(places / 7)
-    return Bar(
-        day,
-        label,
-        date_format(day, "j M") if place % every == 0 else "",
-        sum(counts.values()),
-        f"{slot * (place + 0.14):.3f}%",
-        f"{slot * 0.72:.3f}%",
-        f"{slot * (place + 0.5):.3f}%",
-        y,
-        tuple(segments),
-        tuple(cells),
-    )
-
-
-def _round_up(most: int) -> int:
-    """The top of the scale: the next figure that divides into even marks."""
-    size = 10 ** max(0, len(str(most)) - 1)
-    return next(size * n for n in (1, 2, 4, 5, 6, 8, 10) if size * n >= most) if most > 4 else 4
-
-
-def _marks(tallest: int) -> list[int]:
-    return [0, tallest // 2, tallest] if tallest % 2 == 0 else [0, tallest]
+        yield bars.chart(workflow, words.workflow(workflow).capitalize(), counts, step, behind)
 
 
 # The tables
@@ -356,7 +246,7 @@ def _reasons(chosen: Selection) -> Iterator[Reason]:
     total = sum(row[3] for row in rows)
     for outcome, reason, error_class, count, at_risk in rows:
         url = chosen.address("outcomes-runs", outcome=outcome, reason=reason, error=error_class)
-        label, error = words.word(reason, words.REASON), error_class.replace("_", " ")
+        label, error = words.word(reason, words.REASON), words.word(error_class, words.ERROR)
         yield Reason(outcome, label, error, count, f"{100 * count / total:.0f} %", at_risk, url)
 
 
@@ -399,7 +289,7 @@ def _waits(chosen: Selection) -> Iterator[Wait]:
     for outcome in STACK:
         if outcome in rows:
             count, *times = rows[outcome]
-            yield Wait(outcome, words.word(outcome, words.OUTCOME), count, *map(spell, times))
+            yield Wait(outcome, words.word(outcome, words.OUTCOME), count, *map(words.spell, times))
 
 
 # The runs behind a figure
@@ -417,7 +307,7 @@ class Row:
 
 
 @audits
-@require_GET
+@require_safe
 @never_cache
 def runs(request: HttpRequest) -> HttpResponse:
     chosen = Selection.of(request.GET)
@@ -437,7 +327,7 @@ def runs(request: HttpRequest) -> HttpResponse:
             "rows": [
                 Row(
                     run.pk,
-                    words.title(run),
+                    case.title(run),
                     run.outcome,
                     words.word(run.outcome, words.OUTCOME),
                     words.word(run.stop_reason, words.REASON),
@@ -460,7 +350,7 @@ def _said(chosen: Selection) -> Iterator[str]:
     if chosen.reason:
         yield words.word(chosen.reason, words.REASON)
     if chosen.error_class:
-        yield chosen.error_class.replace("_", " ")
+        yield words.word(chosen.error_class, words.ERROR)
     if chosen.workflow:
         yield words.workflow(chosen.workflow)
     if chosen.first_day == chosen.last_day:
@@ -483,7 +373,7 @@ COLUMNS = {
 
 
 @audits
-@require_GET
+@require_safe
 @never_cache
 def outcomes_csv(request: HttpRequest) -> HttpResponse:
     chosen = Selection.of(request.GET)

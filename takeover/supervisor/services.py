@@ -26,7 +26,10 @@ def main(command: list[str]) -> int:
         return 2
     try:
         with tempfile.TemporaryDirectory(prefix="takeover-") as folder:
-            return _run(command, Path(folder))
+            try:
+                return _run(command, Path(folder))
+            finally:
+                postgres.remove_what_is_apart(Path(folder, "postgres"))
     except CannotStart as sentence:
         print(sentence, file=sys.stderr)
         return 1

@@ -158,7 +158,7 @@ class Stack:
             name="web",
             argv=_python("-m", "uvicorn", "takeover.asgi:application", *place, *manners),
             env=self.env,
-            is_ready=lambda: _answers(port, "/"),
+            is_ready=lambda: _answers(port, "/sign-in/"),
         )
 
 

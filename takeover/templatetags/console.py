@@ -1,7 +1,6 @@
 """How the console writes things: instants and durations, the three values, states, amounts, and text from outside."""
 
 import json
-import unicodedata
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,10 +10,10 @@ from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from runs.domain.budget import Dimension
+from runs.domain.contract import Acceptance
 from runs.domain.effects import EffectState
 from takeover.console import words
 
@@ -33,24 +32,6 @@ def instant(value: datetime | str | None) -> datetime | None:
     if found is None:
         return None
     return timezone.localtime(found if timezone.is_aware(found) else timezone.make_aware(found))
-
-
-def spell(length: timedelta) -> str:
-    """A duration as a person says it: "45 s", "12 min", "1 h 12", "2 d 3 h"."""
-    seconds = max(0, int(length.total_seconds()))
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    if days:
-        rest = hours % 24
-        return _("%(d)d d %(h)d h") % {"d": days, "h": rest} if rest and days < 10 else _("%d d") % days
-    if hours:
-        return _("%(h)d h %(m)02d") % {"h": hours, "m": minutes % 60}
-    return _("%d min") % minutes if minutes else _("%d s") % seconds
-
-
-def spell_due(left: timedelta) -> str:
-    if left < timedelta(0):
-        return _("%s late") % spell(-left)
-    return _("due in %s") % spell(left)
 
 
 def spell_clock(at: datetime) -> str:
@@ -77,21 +58,21 @@ def clock(value: datetime | str | None) -> SafeString | str:
 def age(value: datetime | str | None) -> SafeString | str:
     """How long ago it was."""
     at = instant(value)
-    return _time(at, spell(timezone.now() - at)) if at else "–"
+    return _time(at, words.spell(timezone.now() - at)) if at else "–"
 
 
 @register.simple_tag
 def left(value: datetime | str | None) -> SafeString | str:
     """How long until then."""
     at = instant(value)
-    return _time(at, spell(at - timezone.now())) if at else "–"
+    return _time(at, words.spell(at - timezone.now())) if at else "–"
 
 
 @register.simple_tag
 def due(value: datetime | str | None) -> SafeString | str:
     """When an answer is due, or how late it is."""
     at = instant(value)
-    return _time(at, spell_due(at - timezone.now())) if at else "–"
+    return _time(at, words.spell_due(at - timezone.now())) if at else "–"
 
 
 @register.filter
@@ -126,7 +107,11 @@ MARK_OF_EFFECT = {
     EffectState.REJECTED: "unmet",
     EffectState.ABSENT: "none",
 }
-MARK_OF_ACCEPTANCE = {"succeeded": "met", "failed": "unmet", "unknown": "unknown"}
+MARK_OF_ACCEPTANCE: dict[str, str] = {
+    Acceptance.SUCCEEDED: "met",
+    Acceptance.FAILED: "unmet",
+    Acceptance.UNKNOWN: "unknown",
+}
 
 
 def _mark(kind: str, text: str) -> SafeString:
@@ -143,18 +128,12 @@ def value_mark(value: str) -> SafeString:
 
 @register.simple_tag
 def acceptance_mark(value: str) -> SafeString:
-    text = {"succeeded": _("succeeded"), "failed": _("failed")}
-    return _mark(MARK_OF_ACCEPTANCE.get(value, "unknown"), text.get(value) or _("unknown"))
+    return _mark(MARK_OF_ACCEPTANCE.get(value, "unknown"), words.word(value, words.ACCEPTANCE))
 
 
 @register.simple_tag
 def effect_mark(state: str) -> SafeString:
-    return _mark(MARK_OF_EFFECT.get(EffectState(state), "unknown"), words.word(state, words.EFFECT))
-
-
-@register.filter
-def word(code: str | None) -> str:
-    return words.word(code) if code else ""
+    return _mark(MARK_OF_EFFECT[EffectState(state)], words.word(state, words.EFFECT))
 
 
 @register.filter
@@ -175,6 +154,26 @@ def reason_word(code: str) -> str:
 @register.filter
 def answer_word(code: str | None) -> str:
     return words.word(code, words.ANSWER) if code else ""
+
+
+@register.filter
+def error_word(code: str) -> str:
+    return words.word(code, words.ERROR)
+
+
+@register.filter
+def recovery_word(code: str) -> str:
+    return words.word(code, words.RECOVERY)
+
+
+@register.filter
+def dimension_word(code: str) -> str:
+    return words.word(code, words.DIMENSION)
+
+
+@register.filter
+def event_word(name: str) -> str:
+    return words.event(name)
 
 
 @register.filter
@@ -203,7 +202,7 @@ def short(value: object) -> str:
 @register.filter
 def amount(number: int, dimension: str) -> str:
     if dimension == Dimension.WALL_TIME:
-        return spell(timedelta(seconds=number))
+        return words.spell(timedelta(seconds=number))
     if dimension == Dimension.COST:
         return f"{number / 1_000_000:.3f}".rstrip("0").rstrip(".")
     return str(number)
@@ -218,15 +217,7 @@ def share(part: int, whole: int) -> int:
 # Text that somebody else wrote
 
 
-@register.filter
-def visible(text: object) -> str:
-    """`text` with every character shown that could hide or turn around what stands beside it."""
-    return "".join(
-        f"[U+{ord(sign):04X}]"
-        if unicodedata.category(sign) in {"Cc", "Cf", "Zl", "Zp"} and sign not in "\n\t"
-        else sign
-        for sign in str(text)
-    )
+register.filter("visible", words.visible)
 
 
 @register.filter

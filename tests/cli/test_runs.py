@@ -127,10 +127,10 @@ def test_the_same_request_twice_gives_the_same_run(db: None, office: BackOffice)
             "refund_request",
             '{"order_id": ',
             "support",
-            "--input is not valid JSON: Expecting value at line 1, column 14.",
+            "input: not valid JSON: Expecting value at line 1, column 14.",
         ),
-        ("refund_request", '["B456"]', "support", "--input must be a JSON object"),
-        ("refund_request", "[" * 100_000, "support", "--input is nested too deeply."),
+        ("refund_request", '["B456"]', "support", "input: must be a JSON object"),
+        ("refund_request", "[" * 100_000, "support", "input: not valid JSON"),
         ("refund_request", "{}", "support", "order_id: is missing."),
         ("refund_request", '{"order_id": "B456", "colour": 1}', "support", "colour: is not a field of this input."),
         ("refund_request", '{"order_id": "ZZZ9"}', "support", "order_id: "),
@@ -152,6 +152,14 @@ def test_a_refused_attempt_of_somebody_known_is_on_record(db: None) -> None:
     person("charlie")
     runs("start", "refund_request", "--input", '{"order_id": "B456"}', "--as", "charlie")
     assert Refusal.objects.get().code == "forbidden"
+
+
+@pytest.mark.parametrize("given", ['{"order_id": ', '["B456"]', '"B456"', "NaN"])
+def test_input_that_is_no_json_object_is_a_refused_attempt_on_record(db: None, given: str) -> None:
+    support = person("support")
+    assert runs("start", "refund_request", "--input", given, "--as", "support").code == 2
+    refused = Refusal.objects.get()
+    assert (refused.person, refused.attempted, refused.code) == (support, "start", "invalid")
 
 
 def test_an_account_that_is_switched_off_does_nothing(db: None) -> None:
@@ -177,6 +185,7 @@ def test_the_package_is_one_json_object_and_nothing_else(waiting: Run) -> None:
         "effects",
         "budgets",
         "allowed_events",
+        "forbidden_events",
     }
     assert answer.code == 0
     assert wanted <= set(answer.package)
@@ -200,6 +209,11 @@ def test_a_planned_write_is_told_field_by_field(awaiting: Run) -> None:
     told = runs("show", awaiting.pk).out
     assert "amount          0.00 EUR → 59.00 EUR" in told
     assert case.read(awaiting)["effects"][0]["plan_digest"] in told
+
+
+def test_a_write_that_is_put_up_again_is_told_with_its_plan(awaiting: Run) -> None:
+    awaiting.effects.update(state=EffectState.ABSENT, times_sent=1)
+    assert case.read(awaiting)["effects"][0]["plan_digest"] in runs("show", awaiting.pk).out
 
 
 def test_what_a_service_wrote_cannot_steer_the_terminal(waiting: Run) -> None:
@@ -263,7 +277,12 @@ def test_a_reconcile_is_handed_to_the_run_once(waiting: Run) -> None:
         ("approval_granted", "supervisor", ["--plan", "0" * 64], "This decision is about another plan"),
         ("approval_rejected", "supervisor", [], "reason: is missing."),
         ("approval_rejected", "supervisor", ["--payload", '{"reason": ""}'], "reason: "),
-        ("approval_rejected", "supervisor", ["--payload", "{'reason'}"], "--payload is not valid JSON"),
+        (
+            "approval_rejected",
+            "supervisor",
+            ["--payload", "{'reason'}"],
+            "payload: not valid JSON: Expecting property name enclosed in double quotes at line 1, column 2.",
+        ),
         ("reconcile_requested", "support", [], "Possible while a run is blocked"),
     ],
 )
@@ -275,6 +294,16 @@ def test_an_event_that_cannot_be_is_refused_and_changes_nothing(
     assert (answer.code, answer.out) == (2, "")
     assert says in answer.err
     assert not InboxEvent.objects.exists()
+
+
+def test_a_payload_that_is_no_json_and_an_event_that_nobody_knows_are_on_record(awaiting: Run) -> None:
+    bob = person("bob")
+    runs("send", awaiting.pk, "approval_rejected", "--as", "bob", "--payload", "{'reason'}")
+    runs("send", awaiting.pk, "approve_all", "--as", "bob")
+    assert {(row.run, row.person, row.attempted, row.code) for row in Refusal.objects.all()} == {
+        (awaiting, bob, "approval_rejected", "invalid"),
+        (awaiting, bob, "approve_all", "unknown_event"),
+    }
 
 
 def test_the_second_decision_is_told_who_was_first(awaiting: Run) -> None:
@@ -298,7 +327,7 @@ def test_a_run_that_has_something_to_read_or_is_in_hand_does_not_stand_still(wai
     assert runs("wait", waiting.pk, "--timeout", 0.3).code == 0
     interventions.send(waiting.pk, "reconcile_requested", person("support"), {})
     assert runs("wait", waiting.pk, "--timeout", 0.3).code == 1
-    InboxEvent.objects.update(result="applied")
+    InboxEvent.objects.update(result=InboxEvent.Result.APPLIED)
     assert runs("wait", waiting.pk, "--timeout", 0.3).code == 0
     Run.objects.update(owner="somebody", state=State.VALIDATING)
     assert runs("wait", waiting.pk, "--timeout", 0.3).code == 1

@@ -6,6 +6,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
+from runs.domain import effects
 from runs.domain.budget import Ledger
 from runs.domain.contract import Acceptance
 from runs.domain.effects import EffectState, WritePlan
@@ -77,13 +78,14 @@ def write(run: Run, state: EffectState = EffectState.PLANNED, **values: Any) -> 
         needs_approval="amounts above 50.00 EUR need a supervisor (policy v3)",
     )
     sent = state not in {EffectState.PLANNED, EffectState.APPROVED}
+    key, planned_at = f"refund-{order}-{str(run.pk)[:8]}", now - timedelta(minutes=15)
     defaults: dict[str, Any] = {
-        "operation_key": f"refund-{order}-{str(run.pk)[:8]}",
+        "operation_key": key,
         "operation": plan.operation,
         "state": state,
         "plan": {name: getattr(plan, name) for name in plan.__dataclass_fields__},
-        "plan_digest": plan.digest,
-        "planned_at": now - timedelta(minutes=15),
+        "plan_digest": effects.Effect(key, state, plan, planned_at).digest,
+        "planned_at": planned_at,
         "approval_expires_at": now + timedelta(hours=1) if state == EffectState.PLANNED else None,
         "sent_at": now - timedelta(minutes=14) if sent else None,
         "times_sent": 1 if sent else 0,

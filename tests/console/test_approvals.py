@@ -32,11 +32,20 @@ def test_the_most_urgent_one_stands_first(bob: User, alice: User, signed_in: Sig
     assert re.findall(r"Refund of order (\w+)", page) == ["SOON", "LATER"]
 
 
-def test_what_one_may_not_decide_says_why(bob: User, alice: User, ada: User, signed_in: SignIn) -> None:
+def test_what_one_may_not_decide_says_why(bob: User, robin: User, alice: User, ada: User, signed_in: SignIn) -> None:
+    own = "You asked for this run yourself; somebody else has to decide."
     rows.proposed("B456", bob)
-    assert "You asked for it yourself." in signed_in(bob).get("/approvals/").content.decode()
+    assert own in signed_in(bob).get("/approvals/").content.decode()
+    assert own not in signed_in(robin).get("/approvals/").content.decode()
     for person in (alice, ada):
-        assert "Your role may see it, but not decide it." in signed_in(person).get("/approvals/").content.decode()
+        assert "Needs the permission" in signed_in(person).get("/approvals/").content.decode()
+
+
+def test_nobody_decides_for_themselves_what_another_asked_for_them(bob: User, alice: User, signed_in: SignIn) -> None:
+    rows.proposed("B456", alice, acts_for="bob")
+    page = signed_in(bob).get("/approvals/").content.decode()
+    assert "somebody else has to decide" in page
+    assert "Decide</a>" not in page
 
 
 def test_only_writes_that_wait_are_listed(bob: User, alice: User, signed_in: SignIn) -> None:
@@ -44,10 +53,26 @@ def test_only_writes_that_wait_are_listed(bob: User, alice: User, signed_in: Sig
     assert "No write waits for a decision." in signed_in(bob).get("/approvals/").content.decode()
 
 
-def test_a_plan_that_was_replaced_is_not_shown_twice(bob: User, alice: User, signed_in: SignIn) -> None:
+def test_only_the_last_write_of_a_run_waits(bob: User, alice: User, signed_in: SignIn) -> None:
     run = rows.proposed("B456", alice)
-    rows.write(run, EffectState.ABSENT, operation_key="older")
-    assert signed_in(bob).get("/approvals/list/").content.decode().count("<article") == 1
+    before = timezone.now() - timedelta(hours=1)
+    older = rows.write(run, EffectState.ABSENT, operation_key="older", planned_at=before, plan_digest="older" * 3)
+    page = signed_in(bob).get("/approvals/list/").content.decode()
+    assert page.count("<article") == 1
+    assert older.plan_digest[:12] not in page
+
+
+def test_a_write_that_was_proven_absent_is_decided_when_it_is_put_up_again(
+    bob: User, alice: User, signed_in: SignIn
+) -> None:
+    run = rows.proposed("B456", alice)
+    run.effects.update(state=EffectState.ABSENT, times_sent=1, sent_at=timezone.now())
+    digest, client = run.effects.get().plan_digest, signed_in(bob)
+    assert digest[:12] in client.get("/approvals/").content.decode()
+    assert f'name="answers" value="{digest}"' in client.get(f"/runs/{run.pk}/").content.decode()
+    form = client.get(f"/runs/{run.pk}/events/approval_granted/").content.decode()
+    assert f'name="answers" value="{digest}"' in form
+    assert client.post(f"/runs/{run.pk}/events/approval_granted/", {"answers": digest}).status_code == 302
 
 
 def test_people_without_a_role_see_no_approvals(charlie: User, signed_in: SignIn) -> None:

@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -10,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from runs.domain.effects import EffectState
 from runs.domain.states import StopReason
-from runs.models import Handoff, InboxEvent
+from runs.models import Handoff, InboxEvent, Run
 from tests.console import rows
 
 SignIn = Callable[[User], Client]
@@ -47,6 +48,27 @@ def test_what_is_forbidden_stands_there_disabled_with_the_reason(alice: User, si
     button = '<button type="button" aria-disabled="true" aria-describedby="why-resumed_after_review">Go on</button>'
     assert button in page
     assert "A write has an open outcome: ask the service first." in page
+
+
+def test_what_a_case_like_this_never_allows_is_out_of_the_way(alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS)
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    offered, _, far_off = page.partition('id="far-off"')
+    for label in ("Approve", "It did happen", "Credential replaced", "Ask the service again"):
+        assert f"<b>{label}:</b>" in far_off, label
+        assert f"<b>{label}:</b>" not in offered, label
+
+
+def test_a_case_that_waits_says_when_it_is_asked_again(alice: User, signed_in: SignIn) -> None:
+    soon = timezone.now() + timedelta(seconds=25.9)
+    run = rows.run("B456", alice, StopReason.EFFECT_PENDING, effects_at_risk=1, due_at=soon, answer_by=None)
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    told = re.search(r'Asked again in <time datetime="([^"]*)" title="[^"]* UTC">25 s</time> by itself', page)
+    assert told
+    assert told[1] == soon.isoformat(timespec="seconds")
+    assert "No due time" not in page
+    Run.objects.update(owner="worker")  # due_at is then when its lease ends
+    assert "Asked again in" not in signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
 
 
 def test_a_supervisor_sees_what_would_change_and_until_when(bob: User, alice: User, signed_in: SignIn) -> None:
@@ -115,7 +137,7 @@ def test_the_holder_may_release_and_the_others_see_who_has_it(alice: User, bob: 
     signed_in(alice).post(f"/runs/{run.pk}/claim/")
     assert "Release" in signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
     page = signed_in(bob).get(f"/runs/{run.pk}/").content.decode()
-    assert "Alice Lin has this case." in page
+    assert "<p>Alice Lin has this case, for another <time" in page
     assert "Release" not in page
     signed_in(alice).post(f"/runs/{run.pk}/release/")
     run.refresh_from_db()

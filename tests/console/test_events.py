@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from runs.domain.interventions import CATALOGUE
-from runs.domain.states import StopReason
+from runs.domain.states import Move, StopReason
 from runs.models import InboxEvent, Refusal, Run
 from tests.console import rows
 
@@ -19,6 +19,7 @@ def address(run: Run, name: str, form: bool = False) -> str:
     return f"/runs/{run.pk}/events/{name}/" + ("form/" if form else "")
 
 
+MOST: int = CATALOGUE[Move.BUDGET_EXTENDED].payload["properties"]["by"]["maximum"]
 EVIDENCE = {"statement": "The customer forwarded the receipt.", "reference": "mail 17"}
 
 
@@ -93,8 +94,8 @@ def test_a_wrong_payload_names_the_field_and_keeps_what_was_typed(form: bool, al
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ({"dimension": "steps", "by": "many", "reason": "r"}, "It must be a whole number from 1 to 10."),
-        ({"dimension": "steps", "by": "99", "reason": "r"}, "It must be a whole number from 1 to 10."),
+        ({"dimension": "steps", "by": "many", "reason": "r"}, f"It must be a whole number from 1 to {MOST}."),
+        ({"dimension": "steps", "by": str(MOST + 1), "reason": "r"}, f"It must be a whole number from 1 to {MOST}."),
         ({"dimension": "wishes", "by": "1", "reason": "r"}, "dimension: must be one of"),
         ({"dimension": "steps", "by": "1", "reason": "r" * 2001}, "It may have at most 2000 characters."),
         ({"dimension": "steps", "by": "1"}, "This is needed."),
@@ -143,15 +144,25 @@ def test_a_second_decision_is_told_to_whom_it_lost(bob: User, robin: User, alice
 
 def test_a_form_about_a_run_that_moved_on_is_not_sent_blindly(alice: User, signed_in: SignIn) -> None:
     run = rows.uncertain("B456", alice)
-    typed = {"reason": "The customer withdrew.", "seen": "blocked.WAITING.effect_unknown"}
+    typed = {"reason": "The customer withdrew.", "seen": "blocked/WAITING/effect_unknown"}
     answer = signed_in(alice).post(address(run, "cancel_requested"), typed)
     page = answer.content.decode()
     assert answer.status_code == 409
-    assert "The case moved on while you were writing." in page
+    assert "When you opened it: Waiting (write unknown). Now: Needs a person (outcome unconfirmed)." in page
     assert "The customer withdrew.</textarea>" in page
-    typed["seen"] = "blocked.NEEDS_HUMAN.outcome_unconfirmed"
+    refused = Refusal.objects.get()
+    assert (refused.run, refused.person, refused.attempted, refused.code) == (run, alice, "cancel_requested", "stale")
+    typed["seen"] = "blocked/NEEDS_HUMAN/outcome_unconfirmed"
     assert f'name="seen" value="{typed["seen"]}"' in page
     assert signed_in(alice).post(address(run, "cancel_requested"), typed).status_code == 302
+
+
+@pytest.mark.parametrize("seen", ["", "/", "a", "<b>/<i>/<u>/x", "blocked/NO_SUCH/reason"])
+def test_a_form_that_remembers_nonsense_is_answered_like_any_other(seen: str, alice: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice)
+    answer = signed_in(alice).post(address(run, "cancel_requested"), {"seen": seen})
+    assert answer.status_code == 422
+    assert "<b>/<i>" not in answer.content.decode()
 
 
 def test_an_event_that_the_state_does_not_allow_is_refused_with_the_reason(alice: User, signed_in: SignIn) -> None:
@@ -189,6 +200,16 @@ def test_a_case_in_somebodys_hands_is_not_moved_by_another(alice: User, bob: Use
     assert answer.status_code == 409
     assert "bob holds this case until" in answer.content.decode()
     assert EVIDENCE["statement"] in answer.content.decode()
+
+
+def test_an_event_that_nobody_knows_is_a_refused_attempt_on_record(alice: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice)
+    for name in ("completed", "no-such-event"):
+        assert signed_in(alice).post(address(run, name), {"reason": "Let me."}).status_code == 404
+    assert set(Refusal.objects.values_list("attempted", "code")) == {
+        ("completed", "unknown_event"),
+        ("no-such-event", "unknown_event"),
+    }
 
 
 @pytest.mark.parametrize("method", ["get", "post"])

@@ -24,12 +24,13 @@ from django.test import Client
 from playwright.sync_api import Page
 
 from runs.domain.states import StopReason
-from runs.models import Run
+from runs.models import Refusal, Run
 from takeover.console import live
 from takeover.console.live import MOST_WAITING, Announcements, Hub, Subscription
 from takeover.supervisor.children import Child
 from tests import people, processes
 from tests.console import rows
+from tests.pages import sign_in
 
 # The rules, without a database
 
@@ -255,6 +256,14 @@ def test_only_those_who_may_see_runs_are_told(live_site: str, name: str, status:
         assert response.status_code == status
 
 
+def test_who_may_not_be_told_is_on_record(live_site: str) -> None:
+    charlie = people.person("charlie")
+    with stream(live_site, charlie):
+        pass
+    refused = Refusal.objects.get()
+    assert (refused.person, refused.attempted, refused.code) == (charlie, "see live", "forbidden")
+
+
 def test_the_stream_ends_soon_after_the_session(live_site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "HEARTBEAT", 0.1)
     monkeypatch.setattr(live, "CHECK_SESSION", 0.2)
@@ -348,15 +357,6 @@ def _answers(site: str) -> bool:
 
 
 # In the browser
-
-
-def sign_in(page: Page, name: str) -> None:
-    people.person(name)
-    page.goto("/sign-in/")
-    page.get_by_label("Name").fill(name)
-    page.get_by_label("Password").fill(name)
-    page.keyboard.press("Enter")
-    page.get_by_role("heading", name="Queue").wait_for()
 
 
 def remember_what_is_told(page: Page) -> None:

@@ -8,7 +8,6 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
@@ -18,6 +17,7 @@ from runs.domain.states import State, StopReason
 from runs.models import Run
 from tests import people
 from tests.console import rows
+from tests.pages import accessible, sign_in
 
 SignIn = Callable[[User], Client]
 
@@ -179,19 +179,15 @@ def test_a_finished_run_stands_beside_an_open_one_of_the_same_day(alice: User, a
 @pytest.mark.parametrize("width", [1280, 360])
 def test_a_bar_is_reached_by_keyboard_and_opens_its_runs(new_page: Callable[..., Page], width: int) -> None:
     alice = people.person("alice")
-    people.person("ada")
     for order in ("C1", "C2"):
         stopped(order, alice, StopReason.CONTRACT_MET)
     stopped("W1", alice, StopReason.EFFECT_UNKNOWN, effects_at_risk=1)
     page = new_page(width=width)
-    page.goto("/sign-in/")
-    page.get_by_label("Name").fill("ada")
-    page.get_by_label("Password").fill("ada")
-    page.keyboard.press("Enter")
+    sign_in(page, "ada")
     page.get_by_role("link", name="Outcomes").click()
     page.get_by_role("heading", name="Outcomes").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    _nothing_found_by_axe(page)
+    accessible(page)
     bar = page.get_by_role("link", name=re.compile("Completed: 2 runs"))
     for _ in range(40):
         page.keyboard.press("Tab")
@@ -201,9 +197,4 @@ def test_a_bar_is_reached_by_keyboard_and_opens_its_runs(new_page: Callable[...,
     page.get_by_role("heading", name=re.compile("2 runs")).wait_for()
     assert page.get_by_role("link", name=re.compile("order C")).count() == 2
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    _nothing_found_by_axe(page)
-
-
-def _nothing_found_by_axe(page: Page) -> None:
-    found = Axe().run(page).response["violations"]
-    assert not found, [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in found]
+    accessible(page)

@@ -32,8 +32,17 @@ def test_strangers_are_counted_and_leave_no_rows() -> None:
     Client().post("/queue/take-next/")
     Client().post("/sign-in/", {"username": "support", "password": "guess"})
 
-    assert strangers.counts - before == {"page": 1, "sign-in": 1}
+    assert strangers.counts - before == {"change": 1, "sign-in": 1}
     assert not Refusal.objects.exists()
+
+
+def test_a_stranger_who_only_looks_has_attempted_nothing() -> None:
+    before = strangers.counts.copy()
+
+    assert Client().get("/").status_code == 302
+    assert Client().head("/approvals/").status_code == 302
+
+    assert strangers.counts == before
 
 
 def test_strangers_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:

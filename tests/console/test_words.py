@@ -7,8 +7,10 @@ import pytest
 from django.utils import timezone
 
 from runs.domain.budget import Dimension
+from runs.domain.contract import Acceptance
 from runs.domain.effects import Answer, EffectState
-from runs.domain.interventions import Permission
+from runs.domain.errors import ErrorClass
+from runs.domain.interventions import CATALOGUE, Permission
 from runs.domain.states import Outcome, Recovery, State, StopReason
 from takeover.console import words
 from takeover.templatetags import console
@@ -25,10 +27,28 @@ from takeover.templatetags import console
         (Dimension, words.DIMENSION),
         (Recovery, words.RECOVERY),
         (Permission, words.PERMISSION),
+        (Acceptance, words.ACCEPTANCE),
+        (ErrorClass, words.ERROR),
     ],
 )
 def test_every_code_has_a_word(codes: type[StrEnum], texts: dict[StrEnum, object]) -> None:
     assert set(texts) == set(codes)
+
+
+def test_the_same_code_is_another_word_elsewhere() -> None:
+    texts = [
+        console.error_word("unknown"),
+        words.word("unknown", words.EFFECT),
+        words.word("unknown", words.ACCEPTANCE),
+    ]
+    assert texts == ["unknown error", "outcome unknown", "unknown"]
+
+
+def test_an_event_is_called_what_the_catalogue_calls_it() -> None:
+    for move, kind in CATALOGUE.items():
+        assert console.event_word(str(move)) == kind.label
+    assert console.event_word("late_result") == "late result"
+    assert console.event_word("no_such_event") == "no such event"
 
 
 def test_every_state_of_an_effect_has_a_mark() -> None:
@@ -51,7 +71,7 @@ def test_every_state_of_an_effect_has_a_mark() -> None:
     ],
 )
 def test_durations_are_said_as_people_say_them(seconds: int, text: str) -> None:
-    assert console.spell(timedelta(seconds=seconds)) == text
+    assert words.spell(timedelta(seconds=seconds)) == text
 
 
 def test_a_due_time_is_late_soon_or_calm() -> None:
@@ -72,12 +92,12 @@ def test_what_is_neither_met_nor_unmet_is_unknown() -> None:
 
 @pytest.mark.parametrize("hidden", ["\u202e", "\u200b", "\u2066", "\x1b", "\u2028", "\ufeff", "\x00"])
 def test_signs_that_hide_or_turn_text_are_shown(hidden: str) -> None:
-    assert console.visible(f"a{hidden}b") == f"a[U+{ord(hidden):04X}]b"
+    assert words.visible(f"a{hidden}b") == f"a[U+{ord(hidden):04X}]b"
 
 
 def test_ordinary_text_stays_as_it_is() -> None:
     for text in ("Zeile eins\nZeile zwei", "退款申请 B456", "naïve — “quoted”"):
-        assert console.visible(text) == text
+        assert words.visible(text) == text
 
 
 def test_amounts_have_the_unit_of_their_budget() -> None:

@@ -24,8 +24,22 @@ def test_a_refused_reservation_sets_nothing_aside() -> None:
 def test_a_settled_reservation_is_spent_and_stays_spent() -> None:
     ledger = Ledger.of({STEPS: 3}).reserve({STEPS: 1}).settle({STEPS: 1})
     assert (ledger.lines[STEPS].spent, ledger.lines[STEPS].reserved) == (1, 0)
-    assert ledger.extend(STEPS, 2).lines[STEPS].spent == 1
-    assert ledger.extend(STEPS, 2).left(STEPS) == 4
+    assert ledger.extend(STEPS, 2, planned=3).lines[STEPS].spent == 1
+    assert ledger.extend(STEPS, 2, planned=3).left(STEPS) == 4
+
+
+def test_extensions_together_at_most_double_what_was_planned() -> None:
+    ledger = Ledger.of({STEPS: 3}).extend(STEPS, 2, planned=3)
+    with pytest.raises(BudgetError, match="at most 1 more"):
+        ledger.extend(STEPS, 2, planned=3)
+    with pytest.raises(BudgetError, match="no further extension"):
+        ledger.extend(STEPS, 1, planned=3).extend(STEPS, 1, planned=3)
+
+
+def test_wall_time_is_spent_by_itself() -> None:
+    ledger = Ledger.of({Dimension.WALL_TIME: 60})
+    assert ledger.at(20).left(Dimension.WALL_TIME) == 40
+    assert ledger.at(90).left(Dimension.WALL_TIME) == 0
 
 
 def test_the_soft_mark_is_crossed_before_the_limit() -> None:
@@ -49,4 +63,4 @@ def test_a_charge_that_makes_no_sense_is_refused(amount: object) -> None:
 
 def test_a_dimension_without_a_budget_cannot_be_extended() -> None:
     with pytest.raises(BudgetError):
-        Ledger.of({STEPS: 3}).extend(WRITES, 1)
+        Ledger.of({STEPS: 3}).extend(WRITES, 1, planned=1)

@@ -7,7 +7,7 @@ import pytest
 from runs.domain.budget import Dimension
 from runs.domain.contract import Value
 from runs.domain.decision import RULES, FactsState, Kind, NextStep, OpenEffect, Situation, decide
-from runs.domain.effects import Answer, EffectState
+from runs.domain.effects import EffectState
 from runs.domain.errors import Failure
 from runs.domain.states import StopReason
 
@@ -18,7 +18,7 @@ CLEAR = Situation(
     eligible=Value.MET,
     next_step=NextStep.WRITE,
 )
-UNKNOWN_WRITE = OpenEffect(EffectState.UNKNOWN, Answer.NOT_FOUND_YET, look_up_due=False, can_pay=True)
+UNKNOWN_WRITE = OpenEffect(EffectState.UNKNOWN, look_up_due=False, can_pay=True)
 
 
 def reason(situation: Situation) -> StopReason | None:
@@ -59,16 +59,15 @@ def test_while_a_write_may_have_landed_failing_preconditions_do_not_end_the_run(
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("state", "expected"),
     [
-        (Answer.PENDING, StopReason.LIMIT_STATUS_CHECKS),
-        (Answer.NOT_FOUND_YET, StopReason.OUTCOME_UNCONFIRMED),
-        (Answer.UNREACHABLE, StopReason.OUTCOME_UNCONFIRMED),
-        (None, StopReason.OUTCOME_UNCONFIRMED),
+        (EffectState.ACKNOWLEDGED, StopReason.LIMIT_STATUS_CHECKS),
+        (EffectState.UNKNOWN, StopReason.OUTCOME_UNCONFIRMED),
+        (EffectState.SENT, StopReason.OUTCOME_UNCONFIRMED),
     ],
 )
-def test_used_up_look_ups_end_by_their_last_answer(answer: Answer | None, expected: StopReason) -> None:
-    used_up = replace(UNKNOWN_WRITE, last_answer=answer, can_pay=False)
+def test_used_up_look_ups_end_by_what_was_last_known(state: EffectState, expected: StopReason) -> None:
+    used_up = replace(UNKNOWN_WRITE, state=state, can_pay=False)
     assert reason(replace(CLEAR, open_effect=used_up)) is expected
 
 
@@ -82,7 +81,30 @@ def test_a_cancellation_waits_for_the_authority_while_a_write_may_have_landed() 
     assert reason(asked) is StopReason.CANCELLED_UNSENT
     assert reason(replace(asked, open_effect=UNKNOWN_WRITE)) is StopReason.CANCELLATION_UNVERIFIED
     assert reason(replace(asked, effects=frozenset({EffectState.ABSENT}))) is StopReason.CANCELLED_ABSENT
+    assert reason(replace(asked, effects=frozenset({EffectState.REJECTED}))) is StopReason.CANCELLED_ABSENT
     assert reason(replace(asked, effects=frozenset({EffectState.CONFIRMED}))) is StopReason.CANCELLED_TOO_LATE
+
+
+def test_a_cancellation_goes_before_a_pause() -> None:
+    assert reason(replace(CLEAR, cancel_requested=True, paused=True)) is StopReason.CANCELLED_UNSENT
+
+
+def test_a_paused_run_starts_nothing_new_and_is_still_looked_after() -> None:
+    paused = replace(CLEAR, paused=True)
+    assert reason(paused) is StopReason.PAUSED
+    assert reason(replace(paused, next_step=NextStep.READ)) is StopReason.PAUSED
+    assert decide(replace(paused, open_effect=replace(UNKNOWN_WRITE, look_up_due=True))).kind is Kind.LOOK_UP
+    assert reason(replace(paused, contract=Value.MET)) is StopReason.CONTRACT_MET
+
+
+def test_past_a_soft_mark_the_rest_has_to_be_affordable() -> None:
+    assert reason(replace(CLEAR, remaining_short_of=Dimension.STEPS)) is StopReason.LIMIT_STEPS
+
+
+@pytest.mark.parametrize("failing", [{"authorised": Value.UNMET}, {"eligible": Value.UNMET}, {"facts": "missing"}])
+def test_what_was_done_is_not_undone_by_preconditions_that_fail_afterwards(failing: dict[str, object]) -> None:
+    situation = replace(CLEAR, effects=frozenset({EffectState.CONFIRMED}), next_step=NextStep.CLAIM, **failing)  # type: ignore[arg-type]
+    assert decide(situation).kind is Kind.VALIDATE
 
 
 def test_not_authorised_goes_before_what_was_read() -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
 
@@ -15,7 +16,9 @@ from runs.domain.effects import (
     after,
     approval_is_valid,
     fingerprint,
+    in_doubt,
     may_send,
+    still_answers,
 )
 
 NOW = datetime(2026, 9, 25, 10, tzinfo=UTC)
@@ -75,8 +78,33 @@ def test_not_there_is_no_proof_before_the_grace_is_over() -> None:
 
 
 def test_an_approval_is_for_one_plan_and_for_a_time() -> None:
-    approved = effect(EffectState.APPROVED, approved_digest=PLAN.digest, approval_expires_at=NOW + timedelta(minutes=5))
-    assert approval_is_valid(approved, PLAN, NOW)
-    assert not approval_is_valid(approved, PLAN, NOW + timedelta(minutes=5))
-    other = WritePlan(**{**PLAN.__dict__, "target_version": "v2"})
-    assert not approval_is_valid(approved, other, NOW)
+    digest = effect(EffectState.PLANNED).digest
+    approved = effect(EffectState.APPROVED, approved_digest=digest, approval_expires_at=NOW + timedelta(minutes=5))
+    assert approval_is_valid(approved, NOW)
+    assert not approval_is_valid(approved, NOW + timedelta(minutes=5))
+
+
+@pytest.mark.parametrize("changed", ["params", "target", "target_version", "difference", "undo", "risk", "expected"])
+def test_an_approval_does_not_cover_a_plan_that_differs_anywhere(changed: str) -> None:
+    digest = effect(EffectState.PLANNED).digest
+    other = replace(PLAN, **{changed: {"order_id": "A123"} if changed == "params" else "another"})  # type: ignore[arg-type]
+    approved = effect(EffectState.APPROVED, approved_digest=digest, approval_expires_at=NOW + timedelta(minutes=5))
+    assert not approval_is_valid(replace(approved, plan=other), NOW)
+    assert not approval_is_valid(replace(approved, key="refund-2"), NOW)
+
+
+def test_what_was_acknowledged_once_cannot_simply_be_absent() -> None:
+    assert in_doubt(effect(EffectState.ACKNOWLEDGED), Answer.ABSENT) is Answer.CONTRADICTORY
+    assert (
+        in_doubt(effect(EffectState.UNKNOWN, last_answer=Answer.CONTRADICTORY), Answer.ABSENT) is Answer.CONTRADICTORY
+    )
+    assert in_doubt(effect(EffectState.UNKNOWN), Answer.ABSENT) is Answer.ABSENT
+
+
+def test_a_late_no_of_an_earlier_attempt_is_no_news_of_a_later_one() -> None:
+    second = effect(EffectState.UNKNOWN, times_sent=2)
+    assert not still_answers(second, Answer.ABSENT, attempt=1)
+    assert still_answers(second, Answer.ABSENT, attempt=2)
+    assert still_answers(second, Answer.ACCEPTED, attempt=1)
+    assert not still_answers(second, Answer.UNREACHABLE, attempt=2)
+    assert not still_answers(effect(EffectState.CONFIRMED, times_sent=1), Answer.ACCEPTED, attempt=1)

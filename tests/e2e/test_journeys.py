@@ -1,16 +1,15 @@
 """The main job in a real browser, on the whole stack: web server, worker, broker, database, back office."""
 
-import json
 import re
 from collections.abc import Callable
 from urllib.request import urlopen
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from runs import interventions
 from runs.models import Run
+from tests.pages import accessible, sign_in
 from tests.people import person
 from tests.processes import BackOffice, Standing, wait_until
 
@@ -18,24 +17,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 OpenPage = Callable[..., Page]
 
 
-def sign_in(page: Page, name: str) -> None:
-    page.goto("/sign-in/")
-    page.get_by_label("Name").fill(name)
-    page.get_by_label("Password").fill(name)
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("heading", level=1)).to_be_visible()
-
-
 def stopped(order_id: str, by: str = "support") -> Run:
     """A refund run that workers carried to its stop."""
     run, _ = interventions.start("refund_request", {"order_id": order_id}, person(by))
     wait_until(lambda: Run.objects.get(pk=run.pk).outcome)
     return Run.objects.get(pk=run.pk)
-
-
-def accessible(page: Page) -> None:
-    violations = Axe().run(page).response["violations"]
-    assert not violations, json.dumps([(v["id"], [n["html"] for n in v["nodes"]]) for v in violations], indent=1)
 
 
 def test_support_takes_the_next_case_asks_again_and_watches_it_complete(
@@ -192,9 +178,8 @@ def test_it_works_on_a_phone_and_without_a_sideways_scroll(
 
 
 def test_errors_are_pages_of_the_product(worker: Standing, live_site: str, new_page: OpenPage) -> None:
-    person("charlie")
     page = new_page()
-    sign_in_without_a_role(page)
+    sign_in(page, "charlie")
     accessible(page)
     person("alice")
     page = new_page()
@@ -208,11 +193,3 @@ def test_errors_are_pages_of_the_product(worker: Standing, live_site: str, new_p
         policy = answer.headers["Content-Security-Policy"]
     assert "unsafe" not in policy
     assert "default-src 'none'" in policy
-
-
-def sign_in_without_a_role(page: Page) -> None:
-    page.goto("/sign-in/")
-    page.get_by_label("Name").fill("charlie")
-    page.get_by_label("Password").fill("charlie")
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("heading", level=1)).to_be_visible()

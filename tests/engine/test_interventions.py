@@ -134,7 +134,9 @@ def test_of_two_people_who_claim_at_once_one_wins_and_the_other_is_told_who(engi
 
 
 def test_take_next_never_gives_two_people_the_same_case(engine: Engine) -> None:
-    runs = [engine.run(order) for order in ("D586", "C204")]
+    for order in ("X177", "W549"):
+        engine.back_office.fault(order, "policy_conflict")
+    runs = [engine.run(order) for order in ("X177", "W549")]
     people = [person("alice"), person("ann"), person("bob")]
 
     results = at_once(*[lambda by=by: interventions.take_next(by) for by in people])

@@ -71,6 +71,70 @@ def test_a_long_path_gets_its_sockets_elsewhere_and_takes_them_away_again(tmp_pa
     assert not place.exists()
 
 
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A folder of ours, closed to others, that somebody else wants to see removed."""
+    folder = tmp_path / "victim"
+    folder.mkdir(mode=0o700)
+    (folder / "work").touch()
+    return folder
+
+
+def test_a_link_in_place_of_our_old_sockets_leads_to_no_removal(
+    short_path: Path, victim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    planted = tmp_path / "takeover-abcdefgh"
+    planted.symlink_to(victim)
+    short_path.mkdir()
+    (short_path / "sockets").symlink_to(planted)
+
+    with Installation(short_path).held():
+        pass
+
+    assert (victim / "work").exists()
+    assert planted.is_symlink()
+    assert not (short_path / "sockets").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "owner"),
+    [
+        ("takeover-open", 0o755, None),
+        ("others", 0o700, None),
+        ("deep/takeover-x", 0o700, None),
+        ("takeover-y", 0o700, 9),
+    ],
+)
+def test_only_a_folder_that_we_made_for_sockets_is_removed(
+    short_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mode: int, owner: int | None
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = tmp_path / name
+    folder.mkdir(parents=True)
+    folder.chmod(mode)
+    if owner:
+        monkeypatch.setattr(os, "geteuid", lambda: owner)
+    short_path.mkdir()
+    (short_path / "sockets").symlink_to(folder)
+
+    with Installation(short_path).held():
+        pass
+
+    assert folder.is_dir()
+
+
+def test_sockets_that_a_killed_start_left_elsewhere_are_removed_by_the_next(tmp_path: Path) -> None:
+    installation = Installation(tmp_path / ("long" * 30))
+    installation.folder.mkdir()
+    installation._make_sockets()
+    left = installation.sockets
+
+    with installation.held():
+        assert installation.sockets != left
+        assert not left.exists()
+
+
 def test_a_folder_that_is_a_file_is_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
 

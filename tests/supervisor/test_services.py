@@ -3,6 +3,9 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 WRAPPER = [sys.executable, "-m", "takeover.supervisor.services", "--"]
 BARE = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
@@ -14,6 +17,22 @@ print(redis.Redis.from_url(os.environ["REDIS_URL"]).ping(), os.environ["TAKEOVER
 raise SystemExit(3)
 """
 
+INTRUDE = """
+import os, pwd, psycopg, socket
+from urllib.parse import parse_qs, urlsplit
+psycopg.connect(os.environ["DATABASE_URL"]).close()
+[sockets] = parse_qs(urlsplit(os.environ["DATABASE_URL"]).query)["host"]
+account = pwd.getpwnam("nobody")
+os.setgroups([])
+os.setgid(account.pw_gid)
+os.setuid(account.pw_uid)
+print(sockets)
+try:
+    socket.socket(socket.AF_UNIX).connect(sockets + "/.s.PGSQL.5432")
+except PermissionError:
+    print("kept out")
+"""
+
 
 def test_the_command_finds_both_and_its_exit_code_is_passed_on() -> None:
     done = subprocess.run([*WRAPPER, sys.executable, "-c", LOOK], env=BARE, capture_output=True, text=True, check=False)
@@ -23,6 +42,24 @@ def test_the_command_finds_both_and_its_exit_code_is_passed_on() -> None:
     assert database == "('takeover', False)"
     assert broker.startswith("True ")
     assert not os.path.exists(broker.removeprefix("True "))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="others need no other user to run the server as")
+def test_root_without_namespaces_has_a_server_that_only_root_can_reach_and_nothing_is_left(tmp_path: Path) -> None:
+    refused = tmp_path / "unshare"
+    refused.write_text("#!/bin/sh\nexit 1\n")
+    refused.chmod(0o755)
+    env = BARE | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    done = subprocess.run(
+        [*WRAPPER, sys.executable, "-c", INTRUDE], env=env, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    sockets, intruder = done.stdout.splitlines()
+    assert sockets.startswith("/var/lib/takeover-")
+    assert intruder == "kept out"
+    assert not Path(sockets).parent.exists()
 
 
 def test_servers_that_are_there_already_are_used() -> None:

@@ -6,7 +6,6 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 import httpx2
 from django.conf import settings
@@ -18,9 +17,10 @@ from django.utils import timezone
 from runs import case, interventions
 from runs.domain.interventions import CATALOGUE
 from runs.interventions import Refused
-from runs.models import InboxEvent, Run
+from runs.models import Run
 from takeover.demo.accounts import make_accounts
 from takeover.demo.scenarios import SCENARIOS, Act, Scenario
+from takeover.management import standstill
 
 WORKFLOW = "refund_request"
 FIRST_MOVE_WITHIN = 30  # seconds until some worker must have taken up some run
@@ -102,13 +102,14 @@ class Command(BaseCommand):
         left = list(playing)
         while left:
             _refresh(left)
-            for one in _that_stand_still(left):
-                if not one.acts:
-                    left.remove(one)
-                    run, number = one.run, total - len(left)
-                    self.stdout.write(f"{number} of {total}: {case.title(run)} → {run.outcome} ({run.stop_reason})")
+            still = standstill.reached([one.run for one in left])
+            for one in [one for one in left if one.run.pk in still and not one.acts]:
+                left.remove(one)
+                run, number = one.run, total - len(left)
+                self.stdout.write(f"{number} of {total}: {case.title(run)} → {run.outcome} ({run.stop_reason})")
             for one in left:
-                self._act(one)
+                if one.acts and _is_time_for(one.acts[0], one.run, one.run.pk in still):
+                    self._act(one)
             waited = time.monotonic() - begun
             if waited > FIRST_MOVE_WITHIN and len(left) == total and not any(one.run.token for one in left):
                 raise Stuck(f"No worker took up a run within {FIRST_MOVE_WITHIN} seconds: see that bin/up is running.")
@@ -121,8 +122,6 @@ class Command(BaseCommand):
         self.stdout.write("Those that wait go on by themselves: the service is asked again in the next minutes.")
 
     def _act(self, one: Playing) -> None:
-        if not one.acts or not _is_time_for(one.acts[0], one.run):
-            return
         act = one.acts.pop(0)
         person = User.objects.get(username=act.who)
         try:
@@ -153,20 +152,10 @@ def _refresh(playing: list[Playing]) -> None:
         one.run = rows[one.run.pk]
 
 
-def _that_stand_still(playing: list[Playing]) -> list[Playing]:
-    talked_to = _with_open_inbox(playing)
-    return [one for one in playing if one.run.outcome and not one.run.owner and one.run.pk not in talked_to]
-
-
-def _with_open_inbox(playing: list[Playing]) -> set[UUID]:
-    found = InboxEvent.objects.filter(run__in=[one.run.pk for one in playing], result="")
-    return set(found.values_list("run_id", flat=True))
-
-
-def _is_time_for(act: Act, run: Run) -> bool:
+def _is_time_for(act: Act, run: Run, stands_still: bool) -> bool:
     if act.while_running:
         return not run.outcome and run.token > 0
-    if not run.outcome or run.owner or run.inbox.filter(result="").exists():
+    if not stands_still:
         return False
     if not act.after_sending:
         return True

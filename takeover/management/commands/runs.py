@@ -10,8 +10,6 @@ import sys
 import time
 import uuid
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Iterable, Iterator
-from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -19,15 +17,15 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import DatabaseError, InterfaceError, OperationalError, ProgrammingError, connection
-from django.utils import timezone
 
 from runs import case, interventions
 from runs.domain.interventions import CATALOGUE
-from runs.domain.states import Move, Outcome, Recovery
+from runs.domain.states import Move, Outcome
 from runs.interventions import Refused
 from runs.models import Run
 from runs.workflows import registry
-from takeover.templatetags.console import spell, visible
+from takeover.console import words
+from takeover.management import printout, standstill
 
 POLL = 0.2
 DONE, OTHERWISE, REFUSED = 0, 1, 2
@@ -104,7 +102,7 @@ class Command(BaseCommand):
         try:
             code = getattr(self, f"_{verb}")(**options)
         except (BadInput, Refused) as no:
-            self.stderr.write(_one_line(no.message if isinstance(no, Refused) else str(no)))
+            self.stderr.write(printout.one_line(no.message if isinstance(no, Refused) else str(no)))
             code = REFUSED
         except (OperationalError, InterfaceError) as problem:
             self.stderr.write(_no_database(problem))
@@ -131,9 +129,7 @@ class Command(BaseCommand):
         as_json: bool,
         **_: Any,
     ) -> int:
-        run, made = interventions.start(
-            workflow, _json_object("--input", given), _person(person), request_key=request_key, policy=policy
-        )
+        run, made = interventions.start(workflow, given, _person(person), request_key=request_key, policy=policy)
         if as_json:
             return self._print_package(run)
         self._print("Started" if made else "Already there, nothing new was started", f": {case.title(run)}")
@@ -150,7 +146,7 @@ class Command(BaseCommand):
             found = found.filter(workflow=workflow)
         runs = list(found[:limit])
         if as_json:
-            self._print_json({"runs": [_in_short(run) for run in runs]})
+            self._print_json({"runs": [printout.in_short(run) for run in runs]})
             return DONE
         if not runs:
             self._print("No run fits.")
@@ -159,13 +155,13 @@ class Command(BaseCommand):
                 str(run.pk),
                 run.outcome or "running",
                 run.stop_reason or run.state,
-                _age(run),
+                printout.age(run),
                 run.holder.get_username() if run.holder and run.is_held() else "–",
                 case.title(run),
             ]
             for run in runs
         ]
-        for line in _aligned([["RUN", "OUTCOME", "REASON", "AGE", "HELD BY", "WHAT"], *rows] if rows else []):
+        for line in printout.aligned([["RUN", "OUTCOME", "REASON", "AGE", "HELD BY", "WHAT"], *rows] if rows else []):
             self._print(line)
         return DONE
 
@@ -173,20 +169,20 @@ class Command(BaseCommand):
         found = _run(run)
         if as_json:
             return self._print_package(found)
-        for line in _told(case.read(found)):
+        for line in printout.told(case.read(found)):
             self._print(line)
         return DONE
 
     def _send(self, run: str, event: str, person: str, payload: str, plan: str, as_json: bool, **_: Any) -> int:
-        found, sender, content = _run(run), _person(person), _json_object("--payload", payload)
+        found, sender = _run(run), _person(person)
         kind = CATALOGUE.get(Move(event)) if event in set(Move) else None
         if kind and kind.answers_plan and not plan:
-            effects = case.read(found)["effects"]
-            plan = effects[-1]["plan_digest"] if effects else ""
-        interventions.send(found.pk, event, sender, content, answers=plan)
+            last = found.effects.last()
+            plan = last.plan_digest if last else ""
+        interventions.send(found.pk, event, sender, payload, answers=plan)
         if as_json:
             return self._print_package(_run(run))
-        self._print(f"Accepted: {CATALOGUE[Move(event)].label} ({event})" + (f", about plan {plan}" if plan else ""))
+        self._print(f"Accepted: {words.event(event)} ({event})" + (f", about plan {plan}" if plan else ""))
         folder = f" --data-dir {settings.DATA_DIR}" if "TAKEOVER_DATA_DIR" in os.environ else ""
         self._print(f"What comes of it: manage.py runs wait {found.pk}{folder}")
         return DONE
@@ -199,7 +195,7 @@ class Command(BaseCommand):
         deadline = time.monotonic() + timeout
         while True:
             found = _run(run)
-            if _stands_still(found):
+            if standstill.reached([found]):
                 if wanted is None or found.outcome == wanted:
                     code, says = DONE, ""
                     break
@@ -214,7 +210,7 @@ class Command(BaseCommand):
         if as_json:
             self._print_package(found)
         else:
-            for line in _in_a_few_lines(case.read(found)):
+            for line in printout.in_a_few_lines(case.read(found)):
                 self._print(line)
         if says:
             self.stderr.write(says)
@@ -223,7 +219,7 @@ class Command(BaseCommand):
     # Printing
 
     def _print(self, *parts: str) -> None:
-        self.stdout.write(_one_line("".join(parts)))
+        self.stdout.write(printout.one_line("".join(parts)))
 
     def _print_package(self, run: Run) -> int:
         self._print_json(case.read(run))
@@ -250,19 +246,6 @@ def _seconds(text: str) -> float:
     if not 0 <= seconds <= 86_400:
         raise ArgumentTypeError(f"must be a number of seconds from 0 to 86400, not {text!r}")
     return seconds
-
-
-def _json_object(option: str, text: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise BadInput(f"{option} is not valid JSON: {error.msg} at {where}.") from None
-    except RecursionError:
-        raise BadInput(f"{option} is nested too deeply.") from None
-    if not isinstance(content, dict):
-        raise BadInput(f'{option} must be a JSON object such as {{"order_id": "B456"}}, not {text[:40]}.')
-    return content
 
 
 def _person(name: str) -> User:
@@ -295,137 +278,5 @@ def _outcome(option: str, text: str) -> Outcome:
 def _no_database(problem: DatabaseError | InterfaceError) -> str:
     if "DATABASE_URL" in os.environ:
         reason = (str(problem).strip().splitlines() or ["no reason given"])[0]
-        return f"The database that DATABASE_URL names does not answer: {_one_line(reason)}"
+        return f"The database that DATABASE_URL names does not answer: {printout.one_line(reason)}"
     return f"Nothing is running in {settings.DATA_DIR}: start it with bin/up."
-
-
-def _stands_still(run: Run) -> bool:
-    """Stopped, in nobody's hands, and with nothing in its inbox that could move it on."""
-    return bool(run.outcome) and not run.owner and not run.inbox.filter(result="").exists()
-
-
-# What is told
-
-
-def _one_line(text: str) -> str:
-    """What services and agents wrote cannot steer the terminal."""
-    return visible(text).replace("\n", " ").replace("\t", " ")
-
-
-def _age(run: Run) -> str:
-    return spell(timezone.now() - (run.stopped_at or run.created_at))
-
-
-def _when(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else "–"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
-
-
-def _in_short(run: Run) -> dict[str, Any]:
-    return {
-        "run_id": str(run.pk),
-        "workflow": run.workflow,
-        "subject": run.subject,
-        "state": run.state,
-        "outcome": run.outcome,
-        "stop_reason": run.stop_reason,
-        "question": run.question,
-        "effects_at_risk": run.effects_at_risk,
-        "holder": run.holder.get_username() if run.holder and run.is_held() else "",
-        "answer_by": run.answer_by,
-        "created_at": run.created_at,
-        "stopped_at": run.stopped_at,
-    }
-
-
-def _aligned(rows: Iterable[list[str]], indent: str = "") -> Iterator[str]:
-    rows = [[_one_line(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
-def _in_a_few_lines(package: dict[str, Any], *more: list[str]) -> Iterator[str]:
-    """Where a run stands, for somebody who waited for it."""
-    yield f"{package['title']}  ({package['workflow']} v{package['workflow_version']}, {package['run_id']})"
-    reason = f" ({package['stop_reason']})" if package["stop_reason"] else ""
-    yield from _aligned(
-        [
-            ["state", package["state"]],
-            ["outcome", (package["outcome"] or "running") + reason],
-            ["acceptance", package["acceptance"]],
-            *([["question", package["question"]]] if package["question"] else []),
-            ["customer", package["customer_says"] or "–"],
-            *more,
-        ],
-        "  ",
-    )
-
-
-def _told(package: dict[str, Any]) -> Iterator[str]:
-    """The whole package for a person at a terminal."""
-    error = package["error"]
-    yield from _in_a_few_lines(
-        package,
-        ["goal", package["goal"]],
-        ["asked by", f"{package['requester']}, for {package['acts_for']}"],
-        ["held by", f"{package['holder']} until {_when(package['held_until'])}" if package["holder"] else "nobody"],
-        ["due", _when(package["answer_by"] or package["next_look_at"])],
-        *([["error", f"{error['class']}, {error['count']} in a row"]] if error["class"] else []),
-        *([["recovery", package["recovery"]]] if package["recovery"] != Recovery.NONE else []),
-    )
-    yield "Contract"
-    yield from _aligned(
-        (
-            [row["value"], row["label"], " ".join(filter(None, [row["says"], row["source"] and f"({row['source']})"]))]
-            for row in package["contract"]
-        ),
-        "  ",
-    )
-    yield "Effects"
-    for effect in package["effects"]:
-        yield f"  {effect['label']}: {effect['state']}, key {effect['operation_key']}"
-        yield from _aligned(_about_effect(effect), "    ")
-    if not package["effects"]:
-        yield "  none: nothing was planned or sent"
-    yield "Budgets"
-    yield from _aligned(
-        (
-            [line["dimension"], f"{line['spent']} of {line['limit']} spent", f"{line['left']} left"]
-            for line in package["budgets"]
-        ),
-        "  ",
-    )
-    yield "Events"
-    events = sorted(package["allowed_events"], key=lambda event: bool(event["why_not"]))
-    yield from _aligned(
-        (["no" if event["why_not"] else "yes", event["name"], event["why_not"] or event["says"]] for event in events),
-        "  ",
-    )
-
-
-def _about_effect(effect: dict[str, Any]) -> Iterator[list[str]]:
-    plan = effect["plan"]
-    yield ["target", effect["target"]]
-    if not effect["times_sent"]:
-        for field, now, then in plan["difference"]:
-            yield [field, f"{now} → {then}"]
-        yield ["undo", plan["undo"]]
-        if plan["needs_approval"]:
-            yield ["approval", f"{plan['needs_approval']}; until {_when(effect['approval_expires_at'])}"]
-        yield ["plan", effect["plan_digest"]]
-        return
-    yield ["sent", f"{_when(effect['sent_at'])}, {_times(effect['times_sent'])}"]
-    next_look = f", next {_when(effect['next_look_at'])}" if effect["next_look_at"] else ""
-    yield ["looked up", _times(effect["look_ups"]) + next_look]
-    if effect["last_answer"]:
-        yield ["answer", f"{effect['last_answer']}: {effect['last_answer_means']}"]
-    if effect["receipt"]:
-        yield ["receipt", json.dumps(effect["receipt"], ensure_ascii=False)]
-    if effect["reason"]:
-        yield ["because", effect["reason"]]
-    if effect["approved_by"]:
-        yield ["approved", f"by {effect['approved_by']}, {_when(effect['approved_at'])}"]

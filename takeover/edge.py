@@ -1,0 +1,98 @@
+"""What every request and every answer goes through, and the pages for requests that lead nowhere."""
+
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from functools import wraps
+
+from asgiref.sync import iscoroutinefunction
+from django.conf import settings
+from django.core.exceptions import BadRequest
+from django.db import connection
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.utils.decorators import sync_and_async_middleware
+
+SESSION = re.compile(r"[a-z0-9]{1,64}")
+
+Answer = Callable[[HttpRequest], HttpResponseBase]
+AsyncAnswer = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
+ErrorPage = Callable[[HttpRequest, Exception], HttpResponseBase]
+
+
+# Requests and answers
+
+
+@sync_and_async_middleware
+def Edge(get_response: Answer | AsyncAnswer) -> Answer | AsyncAnswer:  # noqa: N802 - it stands among classes
+    if iscoroutinefunction(get_response):
+
+        async def answer_later(request: HttpRequest) -> HttpResponseBase:
+            return _private(_refusal(request) or await get_response(request))
+
+        return answer_later
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        return _private(_refusal(request) or get_response(request))  # type: ignore[arg-type]
+
+    return answer
+
+
+def _refusal(request: HttpRequest) -> HttpResponse | None:
+    """What Django would stumble over is dropped, or refused before anything reads the form."""
+    if not SESSION.fullmatch(request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")):
+        request.COOKIES.pop(settings.SESSION_COOKIE_NAME, None)  # it may hold what no database can look up
+    if (request.encoding or "utf-8").lower() != "utf-8":
+        return HttpResponse("A form is sent in UTF-8.\n", status=400, content_type="text/plain; charset=utf-8")
+    return None
+
+
+def _private(response: HttpResponseBase) -> HttpResponseBase:
+    """Pages carry names and counters, error pages too; files have been answered before they come here."""
+    response.headers.setdefault("Cache-Control", "no-store, private")
+    return response
+
+
+class NoTraceOfRefusals(logging.Filter):
+    """A refused request is one line in the log; only our own faults have a traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if getattr(record, "status_code", 500) < 500:  # Django sets it
+            record.exc_info = record.exc_text = None
+        return True
+
+
+# Pages. Django's own read the form again, which fails once more when the form was at fault.
+
+
+def gives_connection_back(page: ErrorPage) -> ErrorPage:
+    """Django makes these pages in other threads than the rest, and nothing closes a database connection there."""
+
+    @wraps(page)
+    def made(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+        opened_here = connection.connection is None
+        try:
+            return page(request, exception)
+        finally:
+            if opened_here:
+                connection.close()
+
+    return made
+
+
+@gives_connection_back
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Says what is wrong where we found it; what Django finds suspicious it describes to the log."""
+    said = str(exception) if isinstance(exception, BadRequest) else ""
+    return render(request, "400.html", {"exception": said}, status=400)
+
+
+@gives_connection_back
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    said = exception.args[0] if exception.args else ""
+    return render(request, "404.html", {"exception": said if isinstance(said, str) else ""}, status=404)
+
+
+def fault(_request: HttpRequest) -> HttpResponse:
+    return HttpResponse(render_to_string("500.html"), status=500)

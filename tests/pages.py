@@ -1,0 +1,24 @@
+"""What every browser test does with a page."""
+
+import json
+import re
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.people import person
+
+
+def sign_in(page: Page, name: str) -> None:
+    person(name)
+    page.goto("/sign-in/")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(name)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page).not_to_have_url(re.compile("/sign-in/"))
+
+
+def accessible(page: Page) -> None:
+    """Nothing on the page as it stands is against a rule that axe can check."""
+    found = Axe().run(page).response["violations"]
+    assert not found, json.dumps([(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found], indent=1)
