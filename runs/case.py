@@ -1,4 +1,4 @@
-"""A run as a person reads it: the package of spec section 9, made from what is recorded.
+"""A run as a person reads it: the package of section 9 of docs/rules.md, made from what is recorded.
 
 One reading for everyone: the engine writes it down with a stop, the console shows it, the command line prints it.
 """

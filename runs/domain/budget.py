@@ -1,4 +1,4 @@
-"""What a run may spend, has spent, and has set aside (spec section 6).
+"""What a run may spend, has spent, and has set aside (docs/rules.md, 6).
 
 Available = limit - spent - reserved. A reservation is committed before the call it pays for; settling turns it into
 spending. Spent never falls, and a resume never starts from zero.

@@ -1,4 +1,4 @@
-"""What must be true for a run to be complete, in three values (spec section 3; third source document, first part).
+"""What must be true for a run to be complete, in three values (docs/rules.md, 3).
 
 UNMET goes before UNKNOWN and UNKNOWN before MET: a known violation is not "only awaiting confirmation", and what nobody
 could read is never taken for true. Every assertion keeps its own value and evidence beside the combined one.

@@ -1,4 +1,4 @@
-"""The decision at each step boundary: fifteen rules, and their order is their meaning (spec section 4).
+"""The decision at each step boundary: fifteen rules, and their order is their meaning (docs/rules.md, 4).
 
 `decide` returns the verdict of the first rule that applies. The caller fills a `Situation` from what was read back; the
 rules read nothing else.

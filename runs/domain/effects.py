@@ -1,4 +1,4 @@
-"""The life of one external write (spec section 8).
+"""The life of one external write (docs/rules.md, 8).
 
 A committed intent counts as sent. An unknown outcome is looked up by operation key before anything is sent again, and
 sending again is permitted once per proof of absence, with the same key and the same parameters.

@@ -1,4 +1,4 @@
-"""What can go wrong, and what is done about it (spec section 7).
+"""What can go wrong, and what is done about it (docs/rules.md, 7).
 
 DomainError                    the caller gave the rules something they refuse
   every rule's own refusal     TransitionRefused, BudgetExceeded, ...

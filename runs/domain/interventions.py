@@ -1,4 +1,4 @@
-"""The catalogue of events: the only way a person moves a run (spec section 10).
+"""The catalogue of events: the only way a person moves a run (docs/rules.md, 10).
 
 Data, not code: the same entries drive the forms, the command line, the API and the help.
 """

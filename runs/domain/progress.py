@@ -1,4 +1,4 @@
-"""Whether a run is getting anywhere (spec section 5).
+"""Whether a run is getting anywhere (docs/rules.md, 5).
 
 An attempt's fingerprint is source, operation, canonical parameters and result digest: the same call with a new result,
 or another source with the same empty result, is not a repetition.

@@ -1,4 +1,4 @@
-"""Where a run stands, how it stopped and why, and every move it may make (spec sections 3 and 4).
+"""Where a run stands, how it stopped and why, and every move it may make (docs/rules.md, 3 and 4).
 
 Three things are recorded apart and never merged into one "done" flag: where the work stands (`State`), how this stretch
 of it stopped (`Outcome` with its `StopReason`), and what the contract says (`Acceptance`, in `contract`).

@@ -1,4 +1,4 @@
-"""The one statement between two external calls, and the only code that changes a run's state (spec section 8).
+"""The one statement between two external calls, and the only code that changes a run's state (docs/rules.md, 8).
 
 In one round trip it fences the run by its token, settles the last result, appends its events, and records the next
 intent with its reservation. Everything hangs on the `run` part: if the token is not ours any more, that part returns no

@@ -1,4 +1,4 @@
-"""What the worker that holds a run does with what people and services told it (spec section 10).
+"""What the worker that holds a run does with what people and services told it (docs/rules.md, 10).
 
 An event was validated and authorised when it was accepted; here it is held against the run as it stands now, applied
 once, and marked. One that is no longer possible is refused with its reason and changes nothing.

@@ -21,8 +21,10 @@ def age(run: Run) -> str:
     return spell(timezone.now() - (run.stopped_at or run.created_at))
 
 
-def _when(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else "–"
+def _when(at: datetime | str | None) -> str:
+    """An instant of a package, which may be JSON already."""
+    known = datetime.fromisoformat(at) if isinstance(at, str) else at
+    return f"{known:%Y-%m-%d %H:%M:%S} UTC" if known else "–"
 
 
 def _times(count: int) -> str:

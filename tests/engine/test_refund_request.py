@@ -1,6 +1,6 @@
-"""The nine rows of the first source document's test table, against the back office's own ledger.
+"""The refund request's nine cases, against the back office's own ledger.
 
-Each row asserts the outcome, the stop reason, what the customer may be told, where the receipt's number came from, how
+Each asserts the outcome, the stop reason, what the customer may be told, where the receipt's number came from, how
 often the refund was submitted, and that one operation key was used throughout.
 """
 
@@ -40,7 +40,7 @@ def assertion(run: Run, name: str) -> dict[str, Any]:
     return next(row for row in case.read(run)["contract"] if row["name"] == name)
 
 
-def test_row_1_an_accepted_refund_completes_with_the_receipts_number(engine: Engine) -> None:
+def test_case_1_an_accepted_refund_completes_with_the_receipts_number(engine: Engine) -> None:
     run = engine.run("B456")
 
     assert stopped_as(run) == ("COMPLETED", "contract_met")
@@ -55,7 +55,15 @@ def test_row_1_an_accepted_refund_completes_with_the_receipts_number(engine: Eng
     assert "bank" not in told(run)
 
 
-def test_row_2_pending_after_three_look_ups_is_a_limit_and_keeps_its_key(engine: Engine) -> None:
+def test_what_a_clean_run_costs(engine: Engine) -> None:
+    """The trial that the workflow's budgets are taken from: twice this, a second reading, and the retries of one read."""
+    run = engine.run("B456")
+
+    spent = {dimension: line[2] for dimension, line in run.budget.items() if line[2]}
+    assert spent == {"steps": 4, "tool_attempts": 4, "external_writes": 1}
+
+
+def test_case_2_pending_after_three_look_ups_is_a_limit_and_keeps_its_key(engine: Engine) -> None:
     engine.back_office.fault("B456", "pending")
 
     run = engine.run("B456")
@@ -83,7 +91,7 @@ def test_row_2_pending_after_three_look_ups_is_a_limit_and_keeps_its_key(engine:
     assert run.budget["status_checks"][2] == 3
 
 
-def test_row_3_a_lost_answer_is_found_by_the_same_key_and_never_sent_again(engine: Engine) -> None:
+def test_case_3_a_lost_answer_is_found_by_the_same_key_and_never_sent_again(engine: Engine) -> None:
     engine.back_office.fault("B456", "answer_lost")
 
     run = engine.run("B456")
@@ -95,7 +103,7 @@ def test_row_3_a_lost_answer_is_found_by_the_same_key_and_never_sent_again(engin
     assert "R789" in told(run)
 
 
-def test_row_4_not_found_is_not_failed(engine: Engine) -> None:
+def test_case_4_not_found_is_not_failed(engine: Engine) -> None:
     engine.back_office.fault("B456", "answer_lost")
     engine.back_office.fault("B456", "lookup_lags")
 
@@ -112,7 +120,7 @@ def test_row_4_not_found_is_not_failed(engine: Engine) -> None:
     one_key(engine, run, submits=1)
 
 
-def test_row_5_an_opened_order_is_declined_and_never_submitted(engine: Engine) -> None:
+def test_case_5_an_opened_order_is_declined_and_never_submitted(engine: Engine) -> None:
     run = engine.run("A123")
 
     assert stopped_as(run) == ("DECLINED", "not_eligible")
@@ -121,7 +129,7 @@ def test_row_5_an_opened_order_is_declined_and_never_submitted(engine: Engine) -
     assert not run.effects.exists()
 
 
-def test_row_6_somebody_elses_order_is_declined_before_it_is_read(engine: Engine) -> None:
+def test_case_6_somebody_elses_order_is_declined_before_it_is_read(engine: Engine) -> None:
     run = engine.run("B456", customer_id="U-90")
 
     assert stopped_as(run) == ("DECLINED", "not_authorised")
@@ -141,7 +149,7 @@ def test_row_6_somebody_elses_order_is_declined_before_it_is_read(engine: Engine
         ("order_incomplete", "facts_missing"),
     ],
 )
-def test_row_7_policies_in_conflict_or_missing_facts_go_to_a_person(engine: Engine, fault: str, reason: str) -> None:
+def test_case_7_policies_in_conflict_or_missing_facts_go_to_a_person(engine: Engine, fault: str, reason: str) -> None:
     engine.back_office.fault("B456", fault)
 
     run = engine.run("B456")
@@ -153,7 +161,7 @@ def test_row_7_policies_in_conflict_or_missing_facts_go_to_a_person(engine: Engi
     assert "handed to a person" in told(run)
 
 
-def test_row_8_a_claim_of_completion_moves_nothing(engine: Engine) -> None:
+def test_case_8_a_claim_of_completion_moves_nothing(engine: Engine) -> None:
     run = engine.run("B456", policy="stubborn")
 
     assert stopped_as(run) == ("NEEDS_HUMAN", "no_progress")
@@ -164,7 +172,7 @@ def test_row_8_a_claim_of_completion_moves_nothing(engine: Engine) -> None:
     assert "processed" not in told(run)
 
 
-def test_row_8_after_an_unproved_claim_the_script_still_does_the_work_once(engine: Engine) -> None:
+def test_case_8_after_an_unproved_claim_the_script_still_does_the_work_once(engine: Engine) -> None:
     run = engine.run("B456", policy="overconfident")
 
     assert stopped_as(run) == ("COMPLETED", "contract_met")
@@ -174,7 +182,7 @@ def test_row_8_after_an_unproved_claim_the_script_still_does_the_work_once(engin
     assert moves.index("contract_not_met") < moves.index("contract_met")
 
 
-def test_row_9_the_same_failure_again_and_again_ends_at_its_limit(engine: Engine) -> None:
+def test_case_9_the_same_failure_again_and_again_ends_at_its_limit(engine: Engine) -> None:
     engine.back_office.fault("B456", "unavailable", where="orders")
 
     run = engine.run("B456")
@@ -185,7 +193,7 @@ def test_row_9_the_same_failure_again_and_again_ends_at_its_limit(engine: Engine
     assert "not yet confirmed" in told(run)
 
 
-def test_row_9_used_up_attempts_are_a_limit_and_not_a_success(engine: Engine) -> None:
+def test_case_9_used_up_attempts_are_a_limit_and_not_a_success(engine: Engine) -> None:
     run = engine.start("B456")
     run.budget["tool_attempts"] = [2, 0, 0, 0]
     run.save(update_fields=["budget"])
@@ -193,6 +201,7 @@ def test_row_9_used_up_attempts_are_a_limit_and_not_a_success(engine: Engine) ->
     run = engine.carry_on(run)
 
     assert stopped_as(run) == ("LIMIT_REACHED", "limit_tool_attempts")
+    assert "not yet confirmed" in told(run)
     assert run.budget["tool_attempts"][2] == 2
     assert engine.calls("B456", "submit") == []
     assert run.acceptance == "unknown"
