@@ -56,7 +56,7 @@ def test_case_1_an_accepted_refund_completes_with_the_receipts_number(engine: En
 
 
 def test_what_a_clean_run_costs(engine: Engine) -> None:
-    """The trial that the workflow's budgets are taken from: twice this, a second reading, and the retries of one read."""
+    """The trial that the workflow's budgets come from: twice this, a second reading, the retries of one read."""
     run = engine.run("B456")
 
     spent = {dimension: line[2] for dimension, line in run.budget.items() if line[2]}
