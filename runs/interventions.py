@@ -29,7 +29,7 @@ from runs.domain.redaction import redact
 from runs.domain.states import Move, Outcome, State
 from runs.engine.services import service
 from runs.engine.tasks import wake
-from runs.models import Effect, Event, InboxEvent, Refusal, Run
+from runs.models import Event, InboxEvent, Refusal, Run
 from runs.models.run import ledger_as_json
 from runs.secrets import known_secrets
 from runs.tools.tool import Call, ToolFailed
@@ -265,29 +265,31 @@ def _problem(kind: EventKind, run: Run, by: User, answers: str) -> Refused | Non
 
 def _stale(run: Run, answers: str) -> Refused | None:
     """Whether the decision is about a plan that is not the one waiting, or that somebody has decided already."""
-    decided = run.inbox.filter(answers=answers, stretch=run.stretch) if DIGEST.fullmatch(answers) else run.inbox.none()
-    if first := decided.exclude(result=InboxEvent.Result.REFUSED).select_related("actor").first():
-        what = "approved" if first.name == Move.APPROVAL_GRANTED else "rejected"
-        who = first.actor.get_username() if first.actor else "somebody"
-        return Refused("decided", f"{who} {what} this plan at {first.received_at:%H:%M:%S} UTC.", status=409)
     effect = run.effects.order_by("-planned_at", "-pk").first()
+    earlier = _decision_about(run, answers)
+    if earlier and (earlier.stretch == run.stretch or run.state != State.AWAITING_APPROVAL):
+        return Refused("decided", f"{_told(earlier)}.", status=409)
     if not effect or answers != effect.plan_digest:
-        return Refused("stale", _about_another_plan(run, effect, answers), "answers", 409)
+        said = f"{_told(earlier)}. " if earlier else ""
+        now = f"the plan waiting now has digest {effect.plan_digest[:12]}" if effect else "no plan is waiting"
+        message = f"{said}This decision is about another plan; {now}. {_what_changed(run)}".strip()
+        return Refused("stale", message, "answers", 409)
     if effect.approval_expires_at and effect.approval_expires_at <= timezone.now():
         return Refused("expired", "The time for a decision has run out; the plan has to be put up again.", status=409)
     return None
 
 
-def _about_another_plan(run: Run, effect: Effect | None, answers: str) -> str:
-    earlier = run.inbox.filter(answers=answers) if DIGEST.fullmatch(answers) else run.inbox.none()
-    if first := earlier.exclude(result=InboxEvent.Result.REFUSED).select_related("actor").first():
-        what = "approved" if first.name == Move.APPROVAL_GRANTED else "rejected"
-        who = first.actor.get_username() if first.actor else "somebody"
-        said = f"{who} {what} that plan at {first.received_at:%H:%M:%S} UTC. "
-    else:
-        said = ""
-    now = f"the plan waiting now has digest {effect.plan_digest[:12]}" if effect else "no plan is waiting"
-    return f"{said}This decision is about another plan; {now}. {_what_changed(run)}".strip()
+def _decision_about(run: Run, digest: str) -> InboxEvent | None:
+    if not DIGEST.fullmatch(digest):
+        return None
+    decisions = run.inbox.filter(answers=digest).exclude(result=InboxEvent.Result.REFUSED)
+    return decisions.select_related("actor").order_by("-pk").first()
+
+
+def _told(decision: InboxEvent) -> str:
+    what = "approved" if decision.name == Move.APPROVAL_GRANTED else "rejected"
+    who = decision.actor.get_username() if decision.actor else "somebody"
+    return f"{who} {what} this plan at {decision.received_at:%H:%M:%S} UTC"
 
 
 def _what_changed(run: Run) -> str:

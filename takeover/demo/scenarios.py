@@ -44,7 +44,7 @@ class Scenario:
 
 LOST = fault("answer_lost", times=1)
 NEVER_ARRIVES = fault("timeout_before_effect", seconds=1, times=1)
-IN_FLIGHT = 16.0  # the call's own deadline and the grace of the refund tool, and a second more
+IN_FLIGHT = 21.0  # the call's own deadline, the engine's margin, the refund tool's grace, and a second more
 
 APPROVED = Act("supervisor", Move.APPROVAL_GRANTED, {"comment": "Checked against the order."})
 CANCELLED = Act("support", Move.CANCEL_REQUESTED, {"reason": "The customer keeps the item after all."})

@@ -216,6 +216,14 @@ def test_a_write_that_is_put_up_again_is_told_with_its_plan(awaiting: Run) -> No
     assert case.read(awaiting)["effects"][0]["plan_digest"] in runs("show", awaiting.pk).out
 
 
+def test_of_a_write_that_is_withheld_only_the_key_is_told(db: None) -> None:
+    run = rows.run("B456", person("support"), StopReason.NOT_AUTHORISED)
+    effect = rows.write(run, EffectState.CONFIRMED)
+    told = runs("show", run.pk).out
+    assert f"Write: confirmed, key {effect.operation_key}" in told
+    assert "59.00 EUR" not in told
+
+
 def test_what_a_service_wrote_cannot_steer_the_terminal(waiting: Run) -> None:
     waiting.effects.update(reason="\x1b[2Jgone\nOutcome COMPLETED")
     told = runs("show", waiting.pk).out

@@ -212,6 +212,15 @@ def test_a_case_whose_workflow_is_gone_can_still_be_read(alice: User, signed_in:
     assert "gone: order B456" in answer.content.decode()
 
 
+def test_of_a_write_that_is_withheld_nothing_is_claimed(alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.NOT_AUTHORISED)
+    effect = rows.write(run, EffectState.CONFIRMED)
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    assert effect.operation_key in page
+    assert "not sent" not in page
+    assert "59.00 EUR" not in page
+
+
 def test_times_are_shown_in_the_viewers_zone_with_the_exact_instant(alice: User, signed_in: SignIn) -> None:
     run = rows.run("B456", alice, StopReason.NO_PROGRESS, created_at=timezone.now() - timedelta(days=400))
     client = signed_in(alice)

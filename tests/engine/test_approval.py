@@ -78,7 +78,7 @@ def test_a_target_that_changed_during_the_review_goes_back_for_review(engine: En
         interventions.send(run.pk, "approval_granted", person("bob"), {}, before)
     assert refused.value.status == 409
     assert refused.value.code == "stale"
-    assert "supervisor approved that plan at" in refused.value.message
+    assert "supervisor approved this plan at" in refused.value.message
     with pytest.raises(Refused, match=r"389\.00 EUR became 399\.00 EUR") as refused:
         interventions.send(run.pk, "approval_granted", person("bob"), {}, "0" * 64)
     assert refused.value.code == "stale"
