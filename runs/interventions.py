@@ -146,8 +146,8 @@ def _check_subject(workflow: Workflow, given: Mapping[str, Any], acts_for: str, 
 
 def claim(run_id: UUID, by: User) -> Run:
     """Take a case for half an hour, or prolong one's own claim. Refused, naming the holder, while somebody has it."""
+    _require(by, Permission.OPERATE, "claim", None)
     run = _get(run_id)
-    _require(by, Permission.OPERATE, "claim", run)
     if run.is_final:
         _refuse(by, "claim", run, "ended", "The run has ended; there is nothing left to do.", status=409)
     with transaction.atomic():
@@ -165,8 +165,8 @@ def claim(run_id: UUID, by: User) -> Run:
 
 def release(run_id: UUID, by: User) -> None:
     """Give a case back. Only the holder can."""
+    _require(by, Permission.OPERATE, "release", None)
     run = _get(run_id)
-    _require(by, Permission.OPERATE, "release", run)
     with transaction.atomic():
         if Run.objects.filter(pk=run.pk, holder=by).update(holder=None, held_until=None):
             Event.objects.record(run, "case_released", by)

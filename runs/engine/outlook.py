@@ -7,7 +7,7 @@ from runs.agents.policies import POLICIES
 from runs.domain.budget import CLAIM, FIRST_WRITE, READ, RESEND, Charge, Dimension
 from runs.domain.contract import Judgement, Value
 from runs.domain.decision import FactsState, NextStep, OpenEffect, Situation
-from runs.domain.effects import UNSENT, Answer, Effect, EffectState, WritePlan, approval_is_valid, fingerprint
+from runs.domain.effects import MEANING, UNSENT, Answer, Effect, EffectState, WritePlan, approval_is_valid, fingerprint
 from runs.domain.proposals import Ask, Claim, Proposal, Write
 from runs.engine.calls import Planned
 from runs.engine.held import Held
@@ -164,4 +164,6 @@ def _found(held: Held, s: Situation, found: str, authorised: Judgement | None, e
     if held.failure and held.failed_call:
         return f"The {held.failed_call.tool.source} answered: “{held.failure.message}”"
     effect = held.effects[-1] if held.effects else None
-    return found or (effect.reason if effect else "")
+    if found or not effect:
+        return found
+    return effect.reason or (MEANING[effect.last_answer] if effect.last_answer else "")

@@ -6,6 +6,7 @@ So every call of a process runs on one background event loop, under one deadline
 
 import asyncio
 import json
+import logging
 import math
 import os
 import threading
@@ -20,6 +21,7 @@ import httpx2
 from runs.domain.errors import CLASS_OF_CODE, Failure
 from runs.tools.tool import ToolFailed
 
+log = logging.getLogger(__name__)
 MOST_BYTES = 1_000_000
 NOT_DELIVERED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
@@ -101,10 +103,12 @@ class HttpService:
                         raise ToolFailed(Failure("too_large", f"The answer was larger than {MOST_BYTES} bytes."))
                 return reply.status_code, dict(reply.headers), content
         except NOT_DELIVERED as problem:
-            message = f"The service could not be reached ({type(problem).__name__})."
+            log.info("%s %s: %s", method, path, type(problem).__name__)
+            message = "The service could not be reached."
             raise ToolFailed(Failure("unreachable", message, executed=False)) from problem
         except httpx2.HTTPError as problem:
-            message = f"The connection ended before an answer came ({type(problem).__name__})."
+            log.info("%s %s: %s", method, path, type(problem).__name__)
+            message = "The connection ended before an answer came."
             raise ToolFailed(Failure("no_answer", message)) from problem
 
 

@@ -162,8 +162,8 @@ def accepted(c: Context) -> Judgement:
             return unknown("the service does not have it")
         case EffectState.ACKNOWLEDGED:
             return unknown("received by the service, not decided yet")
-    looked = f"; {effect.look_ups} look-ups brought no answer that counts" if effect.look_ups else ""
-    return unknown(f"no answer that counts{looked}")
+    looked = f", nor from {effect.look_ups} look-up{'s' if effect.look_ups > 1 else ''}" if effect.look_ups else ""
+    return unknown(f"no answer that counts from the submission{looked}")
 
 
 def receipt_matches(c: Context) -> Judgement:

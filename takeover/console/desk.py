@@ -21,6 +21,7 @@ from runs.domain.states import Outcome, State
 from runs.interventions import Refused
 from runs.models import Run
 from runs.models.run import FINAL_STATES
+from takeover.console import words
 
 P = ParamSpec("P")
 OPEN = ~Q(state__in=FINAL_STATES)
@@ -111,7 +112,7 @@ def case_for(request: HttpRequest, run_id: uuid.UUID) -> tuple[User, Run]:
 
 
 def name_of(person: User | None) -> str:
-    return (person.get_full_name() or person.get_username()) if person else ""
+    return words.visible(person.get_full_name() or person.get_username()) if person else ""
 
 
 def role_of(person: User) -> str:

@@ -1,5 +1,6 @@
 """Events: one form for each, made from its schema. Sending one is the only way in which a person moves a run."""
 
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -98,8 +99,7 @@ def payload(kind: EventKind, typed: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _number(text: str) -> int | str:
-    trimmed = text.strip()
-    return int(trimmed) if trimmed.isascii() and trimmed.lstrip("-").isdigit() and len(trimmed) < 10 else text
+    return int(text) if re.fullmatch(r"\s*-?[0-9]{1,9}\s*", text) else text
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

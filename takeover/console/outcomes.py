@@ -4,6 +4,7 @@ A run counts on the day of its last stop: a finished one with how it ended, an o
 """
 
 import csv
+import re
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -312,7 +313,7 @@ class Row:
 def runs(request: HttpRequest) -> HttpResponse:
     chosen = Selection.of(request.GET)
     page = request.GET.get("page", "1")
-    if not page.isascii() or not page.isdigit() or not 1 <= int(page) <= 100_000:
+    if not re.fullmatch("[0-9]{1,6}", page) or not 1 <= int(page) <= 100_000:
         raise BadRequest(_("There is no such page."))
     number = int(page)
     found = chosen.runs().order_by("-stopped_at", "pk")

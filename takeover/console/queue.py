@@ -1,10 +1,11 @@
 """The queue: what lies on the desk, most urgent first, in piles by outcome."""
 
 import json
+import re
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import blake2s
 from typing import Any
 from urllib.parse import urlencode
@@ -52,7 +53,10 @@ class Place:
             raise BadRequest(_("There is no such part of the queue."))
         if "\x00" in query.urlencode() or "%00" in query.urlencode():
             raise BadRequest(_("This text cannot be searched for."))
-        return cls(tab, query.get("workflow", ""), query.get("q", "").strip()[:200], query.get("after", ""))
+        workflow = query.get("workflow", "")
+        if not re.fullmatch(r"\w{0,60}", workflow, re.ASCII):
+            raise BadRequest(_("There is no such workflow."))
+        return cls(tab, workflow, query.get("q", "").strip()[:200], query.get("after", ""))
 
     def query(self, **change: str) -> str:
         now = {"tab": self.tab.name, "workflow": self.workflow, "q": self.search, **change}
@@ -92,12 +96,21 @@ def _cursor(run: Run, tab: desk.Tab) -> str:
 def _read_cursor(cursor: str) -> tuple[datetime | None, datetime | None, uuid.UUID]:
     try:
         first, second, number = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        times = [None if text is None else parse_datetime(text) for text in (first, second)]
-        if any(at is None and text is not None for at, text in zip(times, (first, second), strict=True)):
-            raise ValueError
+        times = [None if text is None else _instant(text) for text in (first, second)]
         return times[0], times[1], uuid.UUID(number)
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise BadRequest(_("The address of this page is damaged. Start at the first page.")) from None
+
+
+def _instant(text: str) -> datetime:
+    """An instant in UTC. Raises ValueError for what is none, or lies outside the calendar."""
+    at = parse_datetime(text)
+    if at is None or at.tzinfo is None:
+        raise ValueError(text)
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(text) from None
 
 
 def _behind(field: str, value: datetime | None) -> Q:
@@ -116,6 +129,8 @@ def _page(place: Place, person: User) -> tuple[list[Run], str]:
         found = found.order_by("-stopped_at", "-pk")
         if place.after:
             _first, stopped, number = _read_cursor(place.after)
+            if stopped is None:
+                raise BadRequest(_("The address of this page is damaged. Start at the first page."))
             found = found.filter(Q(stopped_at__lt=stopped) | Q(stopped_at=stopped, pk__lt=number))
     else:
         found = found.most_urgent_first()
@@ -213,10 +228,9 @@ def rows(
 
 def _since(request: HttpRequest) -> datetime | None:
     try:
-        at = parse_datetime(request.GET.get("since", ""))
+        return _instant(request.GET.get("since", ""))
     except ValueError:
-        at = None
-    return at if at and timezone.is_aware(at) else None
+        return None
 
 
 def _context(request: HttpRequest, person: User, since: datetime | None = None) -> dict[str, Any]:

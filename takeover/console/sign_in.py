@@ -1,6 +1,7 @@
 """Signing in."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth import views
@@ -22,6 +23,10 @@ class SignIn(views.LoginView):
         if "HX-Request" in request.headers:  # the session ended behind an open page: start over from the whole page
             return HttpResponseClientRefresh()
         return super().dispatch(request, *args, **kwargs)
+
+    def get_success_url(self) -> str:
+        wanted = super().get_success_url()
+        return self.get_default_redirect_url() if urlsplit(wanted).path == self.request.path else wanted
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         strangers.refuse("sign-in")
