@@ -60,8 +60,7 @@ def package(
     reason = StopReason(run.stop_reason) if run.stop_reason else None
     contract = _contract(workflow, context, withheld)
     if withheld:
-        opening = {workflow.tools[read.tool].name for read in workflow.reads if read.opens} if workflow else set()
-        steps = [step for step in steps if step["operation"] in opening]
+        steps = [step for step in steps if step["operation"] in _opening(workflow)]
     events = _events(run)
     made = {
         "package_version": PACKAGE_VERSION,
@@ -100,7 +99,7 @@ def package(
         "last_checkpoint": next((s["summary"] for s in reversed(steps) if s["status"] == Step.Status.DONE), ""),
         "first_deviation": next((s["summary"] for s in steps if s["status"] not in {"done", "intent"}), ""),
         "last_fingerprint": next((s["fingerprint"] for s in reversed(steps) if s["fingerprint"]), ""),
-        "progress": _progress(run, contract),
+        "progress": "" if withheld else _progress(run, contract),
         "question": run.question,
         "customer_says": _customer_says(workflow, context, outcome, reason),
         "allowed_events": [event for event in events if not event["why_not"]],
@@ -117,6 +116,11 @@ def package(
     identifiers = {str(value) for value in run.input.values()} | {effect.key for effect in effects}
     readable: dict[str, Any] = redact(made, known_secrets(), identifiers)
     return readable
+
+
+def _opening(workflow: Workflow | None) -> set[str]:
+    """The reads that ask whether somebody is entitled: all that may be shown of a run of somebody who is not."""
+    return {workflow.tools[read.tool].name for read in workflow.reads if read.opens} if workflow else set()
 
 
 def _customer_says(
@@ -261,7 +265,10 @@ def _events(run: Run) -> list[dict[str, Any]]:
 
 def timeline(run: Run) -> list[dict[str, Any]]:
     """What happened, newest first, as sentences. `quote` is text that somebody else wrote and nobody vouches for."""
-    lines = [_step_line(step) for step in run.step_rows.order_by("-seq")[:TIMELINE_SHOWN]]
+    steps = run.step_rows.order_by("-seq")
+    if run.stop_reason == StopReason.NOT_AUTHORISED:
+        steps = steps.filter(operation__in=_opening(registry.find(run.workflow, run.workflow_version)))
+    lines = [_step_line(step) for step in steps[:TIMELINE_SHOWN]]
     events = run.events.select_related("actor", "text_row").order_by("-id")[:TIMELINE_SHOWN]
     lines += [line for event in events if (line := _event_line(event))]
     return sorted(lines, key=lambda line: (line["at"], line["order"]), reverse=True)

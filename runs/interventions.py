@@ -25,7 +25,7 @@ from runs.agents.policies import POLICIES
 from runs.domain.budget import BudgetError, Dimension, Ledger
 from runs.domain.errors import ErrorClass
 from runs.domain.interventions import CATALOGUE, EventKind, Permission, why_not
-from runs.domain.redaction import redact
+from runs.domain.redaction import redact, redact_text
 from runs.domain.states import Move, Outcome, State
 from runs.engine.services import service
 from runs.engine.tasks import wake
@@ -137,7 +137,7 @@ def _check_subject(workflow: Workflow, given: Mapping[str, Any], acts_for: str, 
         tool.perform(service(tool.service), Call(name, params), START_CHECK)
     except ToolFailed as failed:
         if failed.failure.error_class is ErrorClass.NOT_FOUND:
-            message = f"{field}: {failed.failure.message}"
+            message = f"{field}: {redact_text(failed.failure.message[:200], known_secrets())}"
             _refuse(by, "start", None, "unknown_subject", message, field, 404)
 
 
@@ -414,6 +414,8 @@ def _in_words(error: jsonschema_rs.ValidationError, what: str) -> tuple[str, str
             unexpected = _list(detail["unexpected"])
             return unexpected, f"{unexpected}: is not a field of this {what}."
     field = ".".join(map(str, error.instance_path)) or what
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Pattern) and not str(error.instance).strip():
+        return field, f"{field}: must not be blank."
     message = error.message if len(error.message) <= 200 else f"{error.message[:200]}…"
     return field, f"{field}: {message}."
 

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+from django.apps import apps
+from django.db import connection, transaction
+from django.test import TransactionTestCase
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 from pytest_django import DjangoDbBlocker
 
@@ -19,6 +22,25 @@ POOL = os.environ.get("TEST_POOL", "threads")  # prefork must pass too
 CHROMIUM = os.environ.get("BROWSER", "")
 # A refused request is an answer like any other; what it says is for the test to look at.
 REFUSED = "Failed to load resource: the server responded with a status of 4"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tables_are_emptied_quickly() -> None:
+    """Between tests that commit, Django truncates every table and makes all permissions anew, which takes longer than
+    most tests. Here the few rows are deleted; roles and permissions stay as the migrations made them.
+    """
+
+    def empty(self: TransactionTestCase) -> None:
+        from django.contrib.sessions.models import Session
+
+        written = [*apps.get_app_config("runs").get_models(), Session]
+        tables = [model._meta.db_table for model in written]
+        tables += ["auth_user_groups", "auth_user_user_permissions", "auth_user"]
+        statements = [f'DELETE FROM "{table}"' for table in tables]  # noqa: S608 - our own names
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("; ".join(statements))  # in any order: foreign keys are checked at the end
+
+    TransactionTestCase._fixture_teardown = empty  # type: ignore[attr-defined]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from runs.domain.states import FINAL, TRANSITIONS, Move, Outcome, State, StopReason
+from runs.domain.states import FINAL, TRANSITIONS, WORKING, Move, Outcome, State, StopReason
 
 
 class Permission(StrEnum):
@@ -27,7 +27,7 @@ ROLES: dict[str, tuple[str, tuple[Permission, ...]]] = {
     ),
     "administrator": (
         "audits how runs end; does not move them",
-        (Permission.AUDIT, Permission.EXTEND),
+        (Permission.AUDIT,),
     ),
 }
 
@@ -214,8 +214,9 @@ def why_not(kind: EventKind, run: Standing) -> str:
     if run.state in FINAL:
         return f"The run has ended ({run.state.value})."
     if run.state not in kind.states:
-        wanted = " or ".join(sorted(state.value.replace("_", " ") for state in kind.states))
-        return f"Possible while a run is {wanted}; this one is {run.state.value.replace('_', ' ')}."
+        stopped = sorted(state.value.replace("_", " ") for state in kind.states - WORKING)
+        wanted = f"a run is {' or '.join(stopped)}" if stopped else "it runs"
+        return f"Possible while {wanted}; this one is {run.state.value.replace('_', ' ')}."
     if kind.reasons and run.stop_reason not in kind.reasons:
         wanted = " or ".join(sorted(reason.value.replace("_", " ") for reason in kind.reasons))
         return f"Answers a run that stopped for {wanted}."

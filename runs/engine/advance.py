@@ -60,7 +60,7 @@ def _park(held: Held) -> bool:
     held.resume()
     stop(held, StopReason.CANNOT_DISPATCH, f"It was taken up {taken} times and no worker brought it any further.")
     _nudge(held)
-    return held.more_inbox
+    return held.more_inbox or held.run.inbox.filter(result="").exists()
 
 
 def _drive(held: Held) -> bool:

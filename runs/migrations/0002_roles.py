@@ -14,7 +14,7 @@ PERMISSIONS = {
 ROLES = {
     "support": ["start_run", "operate_run"],
     "supervisor": ["start_run", "operate_run", "approve_write", "extend_budget"],
-    "administrator": ["audit_runs", "extend_budget"],
+    "administrator": ["audit_runs"],
 }
 
 

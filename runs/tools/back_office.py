@@ -111,7 +111,7 @@ def _stranger(record: Mapping[str, Any], call: Call) -> str:
     wanted = {**call.params, "operation_key": call.operation_key}
     for name, value in wanted.items():
         given = record.get(name)
-        if given is not None and given != value:
+        if given is not None and (given != value or type(given) is not type(value)):
             what = name.removesuffix("_id").removesuffix("_minor").replace("_", " ")
             return f"The receipt names {what} {str(given)[:60]}, not {value}"
     return ""

@@ -142,8 +142,8 @@ def _failure(status: int, headers: Mapping[str, str], data: Mapping[str, Any]) -
         return Failure("unavailable", message, retry_after=retry_after)
     # The service's own stable code goes before its status, but never makes a server's fault a definite refusal.
     code = data.get("code") if 400 <= status < 500 else None
-    if code in CLASS_OF_CODE and code != "refused":
-        return Failure(str(code), message)
+    if isinstance(code, str) and code in CLASS_OF_CODE and code != "refused":
+        return Failure(code, message)
     return Failure(CODE_OF_STATUS.get(status, f"http_{status}"), message)
 
 
@@ -155,5 +155,5 @@ def _seconds(text: str) -> float | None:
         pass
     try:
         return (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None

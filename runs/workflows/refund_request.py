@@ -39,6 +39,15 @@ def money(minor: int, currency: str) -> str:
 # What has to be known, and where it is read
 
 
+SAID_BY_THE_ORDER = {
+    "delivered_on": "when it was delivered",
+    "opened": "whether it was opened",
+    "amount_minor": "what it cost",
+    "currency": "in which currency",
+    "version": "which version it is",
+}
+
+
 def order_is_complete(order: Fact) -> tuple[FactsState, str]:
     wanted = {
         "delivered_on": is_day,
@@ -49,7 +58,10 @@ def order_is_complete(order: Fact) -> tuple[FactsState, str]:
     }
     missing = [name for name, fits in wanted.items() if not fits(order.data.get(name))]
     if missing:
-        return FactsState.MISSING, f"The order has no usable {', '.join(missing).replace('_', ' ')}."
+        return (
+            FactsState.MISSING,
+            f"The order does not say {' nor '.join(SAID_BY_THE_ORDER[name] for name in missing)}.",
+        )
     return FactsState.COMPLETE, ""
 
 
@@ -275,6 +287,8 @@ def question(c: Context, reason: StopReason, found: str) -> str:
             return f"The refund of order {order} was accepted before it could be cancelled. Keep it or undo it?"
         case StopReason.NO_PROGRESS:
             return f"The agent keeps saying that order {order} is done, and nothing shows it. Go on, or stop here?"
+        case StopReason.PAUSED:
+            return f"The refund of order {order} is paused. May it go on?"
         case StopReason.EFFECT_UNKNOWN | StopReason.EFFECT_PENDING | StopReason.CANCELLATION_UNVERIFIED:
             return f"Nothing to decide yet: the refund service is asked again about order {order} by itself."
     return f"{found or 'The run stopped.'} How should order {order} go on?"

@@ -8,12 +8,11 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from runs import interventions
-from runs.engine import advance as advance_module
 from runs.engine import calls, commit
 from runs.engine.advance import advance
 from runs.engine.commit import LeaseLost, Pending
 from runs.engine.sweep import Sweeper
-from runs.models import InboxEvent, Run
+from runs.models import Run
 from tests.engine.conftest import Engine
 from tests.people import person
 
@@ -114,27 +113,24 @@ def test_a_cancellation_takes_the_run_away_from_a_worker_in_the_middle_of_a_call
     assert engine.calls("B456", "orders") == []
 
 
-def test_an_event_that_arrives_during_a_call_is_read_before_the_run_stops(
+def test_an_event_that_arrives_during_the_last_call_before_a_stop_makes_the_run_due_at_once(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.back_office.fault("B456", "pending")
     run = engine.run("B456")
+    evidence = {"statement": "customer called", "reference": "ticket 1"}
+    by = person("alice")
+    interrupt(monkeypatch, "look_up", lambda pk: interventions.send(pk, "evidence_supplied", by, evidence))
 
-    def evidence(pk: UUID) -> None:
-        event = InboxEvent(run_id=pk, name="cancel_requested", payload={"reason": "x"}, actor=person("alice"))
-        event.received_at = run.created_at
-        event.save()
-        Run.objects.filter(pk=pk).update(inbox_seq=run.inbox_seq + 1)
-
-    interrupt(monkeypatch, "look_up", evidence)
     run = engine.later(run)
 
-    # Either the holder read it at its next commit, or the run was due again at once; it never waits for its timer.
-    if run.stop_reason != "cancellation_unverified":
-        assert run.due_at is not None
-        assert run.due_at <= timezone.now()
-        run = engine.carry_on(run, until=lambda run: run.stop_reason == "cancellation_unverified")
-    assert run.cancel_requested
+    assert (run.outcome, run.stop_reason) == ("WAITING", "effect_pending")
+    assert run.inbox.get().result == ""
+    assert run.due_at is not None
+    assert run.due_at <= timezone.now()  # it does not wait for its timer
+    assert not advance(run.pk)
+    assert run.inbox.get().result == "applied"
+    assert len(engine.calls("B456", "lookup")) == 2
 
 
 def test_a_run_that_kills_its_workers_is_parked_with_a_reason(engine: Engine, settings: Settings) -> None:
@@ -153,6 +149,21 @@ def test_a_run_that_kills_its_workers_is_parked_with_a_reason(engine: Engine, se
     assert run.outcome == "COMPLETED"
 
 
+def test_a_run_that_was_withdrawn_before_it_was_parked_ends_once_it_goes_on(engine: Engine, settings: Settings) -> None:
+    run = engine.start("B456")
+    for _ in range(settings.ENGINE_MAX_DISPATCHES):
+        assert commit.claim(run.pk, 0.001)
+        Run.objects.update(due_at="2000-01-01T00:00Z")
+    interventions.send(run.pk, "cancel_requested", person("alice"), {"reason": "customer withdrew"})
+    run = engine.carry_on(run)
+    assert run.stop_reason == "cannot_dispatch"
+
+    run = engine.send(run, "resumed_after_review", "ann", reason="the worker image was repaired")
+
+    assert (run.outcome, run.stop_reason) == ("CANCELLED", "cancelled_unsent")
+    assert engine.calls("B456", "orders") == []
+
+
 def test_a_workflow_that_is_not_installed_any_more_parks_its_runs(engine: Engine) -> None:
     run = engine.start("B456")
     Run.objects.update(workflow_version=99)
@@ -162,6 +173,18 @@ def test_a_workflow_that_is_not_installed_any_more_parks_its_runs(engine: Engine
     assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", "workflow_missing")
     assert "Version 99" in run.question
     assert run.handoffs.get().package["stop_reason"] == "workflow_missing"
+
+
+def test_a_run_with_an_open_write_is_parked_too_when_its_workflow_is_gone(engine: Engine) -> None:
+    engine.back_office.fault("B456", "pending")
+    run = engine.run("B456")
+    Run.objects.update(workflow_version=99)
+
+    run = engine.later(run)
+
+    assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", "workflow_missing")
+    assert run.due_at is None
+    assert run.effects_at_risk == 1
 
 
 def test_a_slice_of_nothing_still_brings_a_run_through(engine: Engine, settings: Settings) -> None:
@@ -204,7 +227,9 @@ def test_two_sweepers_do_no_harm(engine: Engine, monkeypatch: pytest.MonkeyPatch
         sweeper.sweep()
 
     assert woken == [run.pk, run.pk]  # one each; the claim decides who gets it
-    assert sum(advance_module.advance(pk) is not None for pk in woken) == 2
+    assert [advance(pk) for pk in woken] == [False, False]
+    run.refresh_from_db()
+    assert (run.outcome, run.token) == ("COMPLETED", 1)  # taken once
     assert len(engine.calls("B456", "submit")) == 1
 
 

@@ -1,0 +1,60 @@
+"""What a failure is called, and how long a service may ask to be left alone."""
+
+from datetime import timedelta
+
+import pytest
+
+from runs.domain.errors import (
+    CLASS_OF_CODE,
+    DEFINITELY_NOT_EXECUTED,
+    MOST_RETRY_AFTER,
+    RETRIED_ON_READ,
+    ErrorClass,
+    Failure,
+    classify,
+)
+
+
+@pytest.mark.parametrize("code", ["", "teapot", "http_418", "unforeseen", "REFUSED", "refused ", "accepted", "x" * 999])
+def test_a_code_that_nobody_listed_is_an_unknown_error(code: str) -> None:
+    assert classify(code) is ErrorClass.UNKNOWN
+    assert Failure(code, "").error_class is ErrorClass.UNKNOWN
+
+
+@pytest.mark.parametrize("code", CLASS_OF_CODE)
+def test_a_listed_code_has_the_class_of_the_table(code: str) -> None:
+    assert Failure(code, "").error_class is CLASS_OF_CODE[code]
+
+
+def test_there_is_a_code_for_every_class() -> None:
+    assert set(CLASS_OF_CODE.values()) == set(ErrorClass)
+
+
+def test_what_may_have_been_carried_out_is_not_taken_for_undone() -> None:
+    may_have_been = {ErrorClass.TRANSIENT, ErrorClass.INVALID_OUTPUT, ErrorClass.UNKNOWN}
+    assert may_have_been.isdisjoint(DEFINITELY_NOT_EXECUTED)
+    assert classify("key_reused") not in DEFINITELY_NOT_EXECUTED
+
+
+def test_what_would_fail_again_is_not_read_again() -> None:
+    assert RETRIED_ON_READ.isdisjoint(DEFINITELY_NOT_EXECUTED)
+    assert ErrorClass.REFUSED not in RETRIED_ON_READ
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted"),
+    [
+        (None, 0),
+        (0.0, 0),
+        (-5.0, 0),
+        (0.5, 0.5),
+        (MOST_RETRY_AFTER, MOST_RETRY_AFTER),
+        (MOST_RETRY_AFTER + 1, MOST_RETRY_AFTER),
+        (1e300, MOST_RETRY_AFTER),
+        (float("nan"), 0),
+        (float("inf"), 0),
+        (float("-inf"), 0),
+    ],
+)
+def test_a_service_is_left_alone_as_long_as_it_asks_within_bounds(asked: float | None, granted: float) -> None:
+    assert Failure("rate_limited", "", retry_after=asked).asked_wait() == timedelta(seconds=granted)
