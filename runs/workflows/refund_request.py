@@ -58,10 +58,8 @@ def order_is_complete(order: Fact) -> tuple[FactsState, str]:
     }
     missing = [name for name, fits in wanted.items() if not fits(order.data.get(name))]
     if missing:
-        return (
-            FactsState.MISSING,
-            f"The order does not say {' nor '.join(SAID_BY_THE_ORDER[name] for name in missing)}.",
-        )
+        unsaid = " or ".join(SAID_BY_THE_ORDER[name] for name in missing)
+        return FactsState.MISSING, f"Nothing usable in the order says {unsaid}."
     return FactsState.COMPLETE, ""
 
 
