@@ -90,6 +90,11 @@ class Failure:
     executed: bool | None = None
     retry_after: float | None = None
 
+    @property
+    def silent(self) -> bool:
+        """Whether nobody answered; otherwise `message` is the service's own text, and to be shown as such."""
+        return self.code in {"unreachable", "no_answer", "unforeseen"}
+
     def asked_wait(self) -> timedelta:
         """How long the service asked to be left alone: nothing, or at most `MOST_RETRY_AFTER`."""
         wait = self.retry_after or 0.0

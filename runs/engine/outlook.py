@@ -162,7 +162,8 @@ def _found(held: Held, s: Situation, found: str, authorised: Judgement | None, e
     if s.facts in {FactsState.MISSING, FactsState.CONFLICT}:
         return found
     if held.failure and held.failed_call:
-        return f"The {held.failed_call.tool.source} answered: “{held.failure.message}”"
+        source, said = held.failed_call.tool.source, held.failure.message
+        return f"The {source}: {said}" if held.failure.silent else f"The {source} answered: “{said}”"
     effect = held.effects[-1] if held.effects else None
     if found or not effect:
         return found
