@@ -11,9 +11,15 @@ def main() -> None:
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
+    from takeover.supervisor import CannotStart
+
     try:
+        if sys.argv[1:2] == ["up"]:
+            from takeover.management.commands.up import look_first
+
+            look_first(sys.argv[2:])
         execute_from_command_line(sys.argv)
-    except ImproperlyConfigured as error:
+    except (ImproperlyConfigured, CannotStart) as error:
         sys.exit(str(error))
 
 

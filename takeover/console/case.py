@@ -1,6 +1,7 @@
 """The case: the question first, what may be done about it beside it, and what is known one glance below."""
 
 import uuid
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +11,18 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from runs import case as cases
 from runs import interventions
+from runs.domain.budget import STOP_REASON, Dimension
 from runs.domain.interventions import EventKind, Permission
 from runs.domain.states import Move, Outcome, State, StopReason
 from runs.interventions import PossibleEvent
 from runs.models import InboxEvent, Run
-from takeover.console import desk
+from takeover.console import desk, words
 
 KEYS = {Move.RECONCILE_REQUESTED: "r", Move.APPROVAL_GRANTED: "a", Move.APPROVAL_REJECTED: "x"}
 REFUSED_AFTERWARDS = InboxEvent.Result.REFUSED
@@ -37,22 +40,33 @@ class Action:
     at_once: bool  # nothing has to be filled in
     answers_plan: bool
     near: bool  # allowed by the run, or looked for in one that stands like this: a reason why not is worth reading
+    only_held: bool  # forbidden only because somebody else has the case, which the page says once
     primary: bool = False
 
 
-def _action(event: PossibleEvent, near: bool, primary: bool) -> Action:
+def _action(event: PossibleEvent, run: Run, near: bool, only_held: bool, primary: bool) -> Action:
     kind = event.kind
     return Action(
         name=kind.move.value,
         label=_(kind.label),
-        says=_(kind.says),
+        says=says(kind, run),
         why_not=event.why_not,
         key=KEYS.get(kind.move, ""),
         at_once=not kind.payload.get("required"),
         answers_plan=kind.answers_plan,
         near=near,
+        only_held=only_held,
         primary=primary,
     )
+
+
+def says(kind: EventKind, run: Run) -> str:
+    """What the event means, and what may still be asked where it makes somebody ask."""
+    left = run.ledger.left(Dimension.FOLLOW_UP_CHECKS)
+    if kind.move not in words.ASKS_THE_AUTHORITY or left is None:
+        return _(kind.says)
+    checks = ngettext("%d follow-up check left.", "%d follow-up checks left.", left) % left
+    return f"{_(kind.says)} {checks}"
 
 
 def _concerns(kind: EventKind, person: User) -> bool:
@@ -78,21 +92,38 @@ def _looked_for(run: Run) -> list[Move]:
         moves.append(answers[StopReason(run.stop_reason)])
     if run.outcome == Outcome.LIMIT_REACHED:
         moves.append(Move.BUDGET_EXTENDED)
-    return [*moves, Move.EVIDENCE_SUPPLIED, Move.RESUMED_AFTER_REVIEW]
+    return [*moves, Move.EVIDENCE_SUPPLIED, *([] if run.paused else [Move.RESUMED_AFTER_REVIEW])]
 
 
 def actions(case: dict[str, Any], run: Run, person: User) -> list[Action]:
     """Every event of the catalogue for this person, the one that most likely helps first."""
     events = interventions.possible_events(run, person)
-    possible = {event.kind.move for event in events if not event.why_not}
+    possible = _possible(events)
+    only_held = _possible(interventions.possible_events(_as_if_free(run), person)) - possible
     looked_for = _looked_for(run)
     near = {event["name"] for event in case["allowed_events"]} | set(looked_for)
     primary = next((move for move in looked_for if move in possible), None)
     found = [
-        _action(event, event.kind.move in near and _concerns(event.kind, person), event.kind.move is primary)
+        _action(
+            event,
+            run,
+            near=event.kind.move in near and _concerns(event.kind, person),
+            only_held=event.kind.move in only_held,
+            primary=event.kind.move is primary,
+        )
         for event in events
     ]
     return sorted(found, key=lambda action: (not action.primary, action.name == Move.CANCEL_REQUESTED))
+
+
+def _possible(events: list[PossibleEvent]) -> set[Move]:
+    return {event.kind.move for event in events if not event.why_not}
+
+
+def _as_if_free(run: Run) -> Run:
+    free = copy(run)
+    free.held_until = None
+    return free
 
 
 def undecided(case: dict[str, Any]) -> dict[str, Any] | None:
@@ -109,6 +140,17 @@ def _effects(case: dict[str, Any]) -> list[dict[str, Any]]:
     return [effect | {"looks": looks.get(effect["operation_key"], [])} for effect in case["effects"]]
 
 
+def _budgets(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each line with how loud it is. One that is used up is bad news only where the run stopped for it."""
+
+    def level(line: dict[str, Any]) -> str:
+        if line["left"] <= 0 and case["stop_reason"] == STOP_REASON[Dimension(line["dimension"])]:
+            return "out"
+        return "soft" if line["soft"] and line["spent"] >= line["soft"] else ""
+
+    return [line | {"level": level(line), "used_up": line["spent"] >= line["limit"]} for line in case["budgets"]]
+
+
 def context(run: Run, person: User) -> dict[str, Any]:
     """Everything that the body of the page shows."""
     case = cases.read(run)
@@ -117,16 +159,19 @@ def context(run: Run, person: User) -> dict[str, Any]:
     last = next((event for event in inbox if event.result), None)
     not_done = last if last and last.result == REFUSED_AFTERWARDS and last.settled_at else None
     everything = actions(case, run, person)
+    forbidden = [action for action in everything if action.why_not and action.near]
     return {
         "run": run,
         "case": case,
         "pending": pending,
         "not_carried_out": not_done if not pending else None,
         "offered": [action for action in everything if not action.why_not],
-        "forbidden": [action for action in everything if action.why_not and action.near],
+        "forbidden": forbidden,
+        "explained": [action for action in forbidden if not action.only_held],
         "far_off": [action for action in everything if action.why_not and not action.near],
         "undecided": undecided(case),
         "effects": _effects(case),
+        "budgets": _budgets(case),
         "unresolved": sum(effect["unresolved"] for effect in case["effects"]),
         "next_look_at": None if run.owner else case["next_look_at"],  # a worker that is at it answers sooner
         "resumes": max(0, run.stretch - 1),

@@ -21,7 +21,7 @@ from runs.domain.states import TRANSITIONS, Move, State
 from runs.interventions import Refused
 from runs.models import Run
 from takeover.console import desk, words
-from takeover.console.case import undecided
+from takeover.console.case import says, undecided
 
 NOT_PAYLOAD = {"csrfmiddlewaretoken", "answers", "seen"}
 LONG = 200  # texts that may be longer than this get room to write
@@ -183,7 +183,7 @@ def _form(
         "kind": kind,
         "name": kind.move.value,
         "label": _(kind.label),
-        "says": _(kind.says),
+        "says": says(kind, run),
         "checked_again": _(kind.checked_again),
         "permission": words.word(kind.permission, words.PERMISSION),
         "fields": made,

@@ -74,7 +74,27 @@ class Place:
 
     def runs(self, person: User) -> RunQuerySet:
         """Every run of this part, unordered."""
-        found = Run.objects.filter(desk.pile(self.tab.name, person))
+        return self._fitting().filter(desk.pile(self.tab.name, person))
+
+    def elsewhere(self, person: User) -> list[tuple[desk.Tab, int, str]]:
+        """The other parts in which the search finds something, how much, and where. In one query."""
+        if not self.search:
+            return []
+        piles = ["human", "waiting", "limit", "approval"]
+        counted = {name: Count("pk", filter=desk.pile(name, person)) for name in (*piles, "open", "closed")}
+        found = self._fitting().aggregate(**counted)
+        shown = [] if self.tab.name == "open" else piles
+        if found["open"] > sum(found[name] for name in piles):  # what runs by itself is in no pile
+            shown = [*shown, "open"]
+        return [
+            (desk.TABS[name], found[name], self.address(tab=name))
+            for name in (*shown, "closed")
+            if found[name] and name != self.tab.name
+        ]
+
+    def _fitting(self) -> RunQuerySet:
+        """Every run that the workflow and the search leave, in whatever part."""
+        found = Run.objects.all()
         if self.workflow:
             found = found.filter(workflow=self.workflow)
         if self.search:
@@ -245,6 +265,7 @@ def _context(request: HttpRequest, person: User, since: datetime | None = None) 
             (name, place.address(workflow=name)) for name in sorted({*open_workflows, place.workflow} - {""})
         ],
         "rows": rows(runs, person, since),
+        "elsewhere": place.elsewhere(person),
         "next_page": place.address(after=next_page) if next_page else "",
         "asked_at": asked_at.isoformat(),
         "list_query": place.query(after=place.after),

@@ -22,6 +22,8 @@ from takeover.edge import gives_connection_back
 
 log = logging.getLogger(__name__)
 QUIET = 10.0  # seconds between two log lines
+ONE_REFUSED = "%d attempt by somebody who is not signed in was refused (%d since the start)"
+MANY_REFUSED = "%d attempts by people who are not signed in were refused (%d since the start)"
 
 
 class Strangers:
@@ -41,7 +43,7 @@ class Strangers:
             if self.clock() - self.said_at < QUIET:
                 return
             new, self.said, self.said_at = total - self.said, total, self.clock()
-        log.warning("%d attempts by people who are not signed in were refused (%d since the start)", new, total)
+        log.warning(ONE_REFUSED if new == 1 else MANY_REFUSED, new, total)
 
 
 strangers = Strangers()

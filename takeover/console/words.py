@@ -144,6 +144,9 @@ ERROR = {
 }
 
 
+ASKS_THE_AUTHORITY = frozenset({Move.RECONCILE_REQUESTED, Move.EFFECT_CONFIRMED, Move.EFFECT_REFUTED})
+
+
 def word(code: str, among: Mapping[Any, Any]) -> str:
     """A stable code in words. A code that nobody has put into words yet is still readable."""
     return str(among.get(code) or code.replace("_", " "))

@@ -80,7 +80,8 @@ def told(package: dict[str, Any]) -> Iterator[str]:
         ["goal", package["goal"]],
         ["asked by", f"{package['requester']}, for {package['acts_for']}"],
         ["held by", f"{package['holder']} until {_when(package['held_until'])}" if package["holder"] else "nobody"],
-        ["due", _when(package["answer_by"] or package["next_look_at"])],
+        *([["due", _when(package["answer_by"])]] if package["answer_by"] or not package["next_look_at"] else []),
+        *([["asked again", _when(package["next_look_at"])]] if package["next_look_at"] else []),
         *([["error", f"{error['class']}, {error['count']} in a row"]] if error["class"] else []),
         *([["recovery", package["recovery"]]] if package["recovery"] != Recovery.NONE else []),
     )

@@ -134,8 +134,12 @@ class Leftover:
         return cls(child.process.pid, started, list(child.argv), child.stop_signal)
 
     @property
+    def exists(self) -> bool:
+        return _start_time(self.pid) == self.started
+
+    @property
     def alive(self) -> bool:
-        if _start_time(self.pid) != self.started:
+        if not self.exists:
             return False
         try:
             command = Path(f"/proc/{self.pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
@@ -145,12 +149,15 @@ class Leftover:
         return bool(command) and self.command[-len(command) :] == command
 
     def stop(self) -> None:
+        if not self.alive:
+            return
         for signum in (self.stop_signal, signal.SIGKILL):
             deadline = time.monotonic() + 15
             with contextlib.suppress(ProcessLookupError):
                 if self.alive:
                     os.kill(self.pid, signum)
-            while self.alive and time.monotonic() < deadline:
+            # On its way out it has no command any more, and still its ports.
+            while self.exists and time.monotonic() < deadline:
                 time.sleep(0.05)
 
 

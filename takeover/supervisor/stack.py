@@ -30,9 +30,9 @@ def up(options: Options, welcome: Callable[[Mapping[str, str]], str]) -> None:
     """Start everything, print `welcome` once the site can be reached, and stay until asked to stop."""
     installation = Installation(options.folder)
     watch = Watch(installation)
-    _check_port(options.port)
     with installation.held():
         try:
+            check_port(options.port)
             _run(Stack(options, installation, watch), welcome)
         except StopRequested:
             pass
@@ -194,12 +194,12 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _check_port(port: int) -> None:
+def check_port(port: int) -> None:
     if not _is_free(port):
         reason = "needs root's rights" if port < 1024 and os.geteuid() else "is taken by another program"
-        raise CannotStart(
-            f"Port {port} {reason}: choose another with --port, for example --port {8000 + port % 1000 + 1}."
-        )
+        # The back office takes the port after the site's.
+        free = (other for other in range(8000 + port % 1000 + 1, 65535) if _is_free(other) and _is_free(other + 1))
+        raise CannotStart(f"Port {port} {reason}: choose another with --port, for example --port {next(free, 8000)}.")
 
 
 def _free_port(wanted: int) -> int:

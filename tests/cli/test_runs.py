@@ -17,6 +17,7 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from runs import case, interventions
+from runs.domain.budget import Dimension
 from runs.domain.effects import EffectState
 from runs.domain.states import State, StopReason
 from runs.models import InboxEvent, Refusal, Run
@@ -205,6 +206,14 @@ def test_what_is_known_and_unknown_and_possible_is_told_to_a_person(waiting: Run
         assert part in told
 
 
+def test_when_it_is_asked_again_is_not_told_as_a_due_time(waiting: Run) -> None:
+    Run.objects.update(answer_by=None)
+    assert waiting.due_at
+    told = runs("show", waiting.pk).out
+    assert f"  asked again  {waiting.due_at:%Y-%m-%d %H:%M:%S} UTC\n" in told
+    assert "  due " not in told
+
+
 def test_a_planned_write_is_told_field_by_field(awaiting: Run) -> None:
     told = runs("show", awaiting.pk).out
     assert "amount          0.00 EUR → 59.00 EUR" in told
@@ -273,6 +282,8 @@ def test_a_reconcile_is_handed_to_the_run_once(waiting: Run) -> None:
     first = runs("reconcile", waiting.pk, "--as", "support")
     second = runs("reconcile", waiting.pk, "--as", "support")
     assert (first.code, second.code) == (0, 2)
+    left = waiting.ledger.lines[Dimension.FOLLOW_UP_CHECKS].available
+    assert f"(follow-up checks: {left - 1} left after this one)\n" in first.out
     assert "support already sent this; it is being carried out." in second.err
     assert InboxEvent.objects.get().name == "reconcile_requested"
 

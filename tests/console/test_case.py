@@ -50,6 +50,47 @@ def test_what_is_forbidden_stands_there_disabled_with_the_reason(alice: User, si
     assert "A write has an open outcome: ask the service first." in page
 
 
+def test_what_asking_again_costs_stands_on_the_button_that_asks(alice: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice)
+    run.budget["follow_up_checks"][2] = 5
+    run.save()
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    title = "Reads only; nothing is sent again. 1 follow-up check left."
+    assert re.search(rf'id="act-reconcile_requested" title="[^"]*{title}"', page)
+    assert title in signed_in(alice).get(f"/runs/{run.pk}/events/reconcile_requested/").content.decode()
+
+
+def test_that_somebody_else_has_the_case_is_said_once(alice: User, bob: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice, holder=bob, held_until=timezone.now() + timedelta(minutes=20))
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    assert 'id="held"><p>Bob Okafor has this case' in page
+    assert '<button type="button" aria-disabled="true" aria-describedby="held">Supply evidence</button>' in page
+    assert "holds this case until" not in page
+    assert "A write has an open outcome: ask the service first." in page
+
+
+def test_a_paused_run_is_let_go_on_by_one_button(alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.PAUSED, paused=True)
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    assert 'class="primary" id="act-unpaused"' in page
+    assert ">Go on</button>" not in page
+
+
+@pytest.mark.parametrize(
+    ("stopped_for", "level"),
+    [(StopReason.CONTRACT_MET, ""), (StopReason.LIMIT_EXTERNAL_WRITES, ' data-level="out"')],
+)
+def test_a_used_up_budget_is_bad_news_only_for_a_run_that_stopped_for_it(
+    stopped_for: StopReason, level: str, alice: User, signed_in: SignIn
+) -> None:
+    run = rows.run("B456", alice, stopped_for)
+    run.budget["external_writes"][2] = 1
+    run.save()
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    assert f"<li{level}><span>External writes</span> <b>1 of 1, used up</b>" in page
+    assert page.count('data-level="out"') == bool(level)
+
+
 def test_what_a_case_like_this_never_allows_is_out_of_the_way(alice: User, signed_in: SignIn) -> None:
     run = rows.run("B456", alice, StopReason.NO_PROGRESS)
     page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()

@@ -107,6 +107,27 @@ def test_the_queue_is_searched_by_subject_and_by_run(alice: User, signed_in: Sig
         assert titles(page) == ["Refund of order B456"], text
 
 
+def test_a_search_says_in_which_other_parts_it_finds_something(alice: User, signed_in: SignIn) -> None:
+    rows.run("B456", alice, StopReason.CONTRACT_MET)
+    rows.run("B4567", alice, StopReason.CONTRACT_MET)
+    rows.run("B4568", alice, StopReason.EFFECT_UNKNOWN)
+    rows.run("C881", alice, StopReason.LIMIT_STEPS)
+    client = signed_in(alice)
+
+    def elsewhere(**query: str) -> list[tuple[str, str]]:
+        page = client.get("/", query).content.decode()
+        return re.findall(r'<a class="link" href="([^"]+)">(\d+ in [^<]+)</a>', page.partition("In other parts:")[2])
+
+    in_closed = ("/?tab=closed&amp;q=B456", "2 in Closed")
+    in_waiting = ("/?tab=waiting&amp;q=B456", "1 in Waiting")
+    assert elsewhere(q="B456") == [in_waiting, in_closed]
+    assert elsewhere(q="B456", tab="closed") == [in_waiting]
+    assert elsewhere(q="B456", tab="open") == [in_closed]
+    assert elsewhere() == elsewhere(q="nothing like it") == []
+    rows.run("B4569", alice)  # runs by itself
+    assert elsewhere(q="B4569") == [("/?tab=open&amp;q=B4569", "1 in All open")]
+
+
 def test_the_queue_is_filtered_by_workflow(alice: User, signed_in: SignIn) -> None:
     rows.run("B456", alice, StopReason.NO_PROGRESS)
     rows.run("OTHER", alice, StopReason.NO_PROGRESS, workflow="market_scan")

@@ -77,7 +77,9 @@ def test_it_serves_survives_a_kill_and_leaves_nothing_behind(folder: Path, port:
         addresses = json.loads((folder / "up.json").read_text())
         assert addresses["SITE_URL"] == f"http://localhost:{port}"
         assert httpx2.get(addresses["SITE_URL"], follow_redirects=True).status_code == 200
-        assert f"Takeover already runs on {folder} (process {first.process.pid})" in refusal(folder, "--port", "1024")
+        for asked in (port, "1024"):
+            said = refusal(folder, "--port", asked)
+            assert f"Takeover already runs on {folder} (process {first.process.pid})" in said
     finally:
         first.process.kill()
         first.process.wait()
@@ -103,7 +105,13 @@ def test_a_port_that_is_taken_is_refused(folder: Path) -> None:
         other.listen()
         port = other.getsockname()[1]
 
-        assert refusal(folder, "--port", str(port)).startswith(f"Port {port} is taken by another program: choose")
+        said = refusal(folder, "--port", str(port))
+        assert said.startswith(f"Port {port} is taken by another program: choose")
+        assert not folder.exists()
+        free = int(said.rstrip(".\n").rpartition(" ")[2])
+        for suggested in (free, free + 1):
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", suggested))
 
 
 @pytest.mark.parametrize(
@@ -116,6 +124,7 @@ def test_a_port_that_is_taken_is_refused(folder: Path) -> None:
 )
 def test_a_number_that_makes_no_sense_is_refused(folder: Path, options: list[str], sentence: str) -> None:
     assert refusal(folder, *options) == sentence
+    assert not folder.exists()
 
 
 def test_a_data_folder_that_is_a_file_is_refused(folder: Path) -> None:

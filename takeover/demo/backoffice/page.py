@@ -130,12 +130,12 @@ def field(name: str) -> str:
 def faults(store: Store) -> str:
     return table(
         "Faults that are switched on",
-        ("Fault", "Action", "Order", "Key", "Strikes left", "Struck", "Parameters"),
+        ("Fault", "Order", "Action", "Key", "Strikes left", "Struck", "Parameters"),
         (
             (
                 cell(fault["fault"]),
-                button("/switch-off", "Switch off", id=fault["id"]),
                 cell(fault["order_id"], "all"),
+                button("/switch-off", "Switch off", id=fault["id"]),
                 code(fault["operation_key"], "all"),
                 cell(fault["times"], "no end"),
                 cell(fault["struck"]),

@@ -19,6 +19,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db import DatabaseError, InterfaceError, OperationalError, ProgrammingError, connection
 
 from runs import case, interventions
+from runs.domain.budget import Dimension
 from runs.domain.interventions import CATALOGUE
 from runs.domain.states import Move, Outcome
 from runs.interventions import Refused
@@ -179,10 +180,13 @@ class Command(BaseCommand):
         if kind and kind.answers_plan and not plan:
             last = found.effects.last()
             plan = last.plan_digest if last else ""
+        checks = found.ledger.left(Dimension.FOLLOW_UP_CHECKS)
         interventions.send(found.pk, event, sender, payload, answers=plan)
         if as_json:
             return self._print_package(_run(run))
         self._print(f"Accepted: {words.event(event)} ({event})" + (f", about plan {plan}" if plan else ""))
+        if event in words.ASKS_THE_AUTHORITY and checks:
+            self._print(f"(follow-up checks: {checks - 1} left after this one)")
         folder = f" --data-dir {settings.DATA_DIR}" if "TAKEOVER_DATA_DIR" in os.environ else ""
         self._print(f"What comes of it: manage.py runs wait {found.pk}{folder}")
         return DONE

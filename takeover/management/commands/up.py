@@ -2,7 +2,7 @@
 
 import os
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentError, ArgumentParser
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from takeover.environment import DATA_DIR
 from takeover.supervisor import CannotStart
-from takeover.supervisor.stack import Options, up
+from takeover.supervisor.stack import Options, check_port, up
 
 
 class Command(BaseCommand):
@@ -19,22 +20,12 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--port", default="8000", help="where the site answers (8000)")
-        parser.add_argument("--data-dir", help="where everything is kept (.data)")  # read by manage.py
-        parser.add_argument("--workers", default=str(min(2, os.cpu_count() or 1)), help="worker processes (2)")
-        parser.add_argument(
-            "--no-demo", dest="demo", action="store_false", help="no demo accounts, runs or back office"
-        )
+        _add_arguments(parser)
 
     def handle(self, *args: Any, port: str, workers: str, demo: bool, **options: Any) -> None:
         try:
             up(
-                Options(
-                    folder=settings.DATA_DIR,
-                    port=_between("--port", port, 1, 65535),
-                    workers=_between("--workers", workers, 1, 64),
-                    demo=demo,
-                ),
+                _options(port, workers, demo),
                 welcome=lambda env: _welcome(env, settings.DATA_DIR, demo),
             )
         except CannotStart as sentence:
@@ -44,6 +35,30 @@ class Command(BaseCommand):
             where = error.filename or settings.DATA_DIR
             self.stderr.write(f"{where}: {error.strerror}. See that the disk has room and that you may write there.")
             sys.exit(1)
+
+
+def look_first(words: list[str]) -> None:
+    """Refuse what makes no sense before the settings are read, which make the data folder and a key in it."""
+    parser = ArgumentParser(add_help=False, exit_on_error=False)
+    _add_arguments(parser)
+    try:
+        given, _ = parser.parse_known_args(words)
+    except ArgumentError:
+        return  # the command's own parser says it, with the usage
+    options = _options(given.port, given.workers, given.demo)
+    if not options.folder.exists():  # otherwise who holds it comes first, and what a killed start left on the port
+        check_port(options.port)
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--port", default="8000", help="where the site answers (8000)")
+    parser.add_argument("--data-dir", help="where everything is kept (.data)")  # read by manage.py
+    parser.add_argument("--workers", default=str(min(2, os.cpu_count() or 1)), help="worker processes (2)")
+    parser.add_argument("--no-demo", dest="demo", action="store_false", help="no demo accounts, runs or back office")
+
+
+def _options(port: str, workers: str, demo: bool) -> Options:
+    return Options(DATA_DIR, _between("--port", port, 1, 65535), _between("--workers", workers, 1, 64), demo)
 
 
 def _between(option: str, value: str, low: int, high: int) -> int:
