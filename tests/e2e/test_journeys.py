@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from runs import interventions
 from runs.models import Run
-from tests.pages import accessible, sign_in
+from tests.pages import accessible, sign_in, sign_in_by_hand
 from tests.people import person
 from tests.processes import BackOffice, Standing, wait_until
 
@@ -32,7 +32,7 @@ def test_support_takes_the_next_case_asks_again_and_watches_it_complete(
     assert run.stop_reason == "receipts_contradict"
     person("alice")
     page = new_page()
-    sign_in(page, "alice")
+    sign_in_by_hand(page, "alice")
     expect(page.get_by_text("Refund of order B456")).to_be_visible()
     accessible(page)
 
