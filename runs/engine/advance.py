@@ -103,7 +103,8 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 _refute(held, outlook)
             case Kind.ACT | Kind.LOOK_UP:
                 # What somebody asked for is remembered in this worker's hands only, so it is done before giving back.
-                if held.pending.settled_steps and monotonic() >= slice_ends and not held.asked:
+                asked = held.asked and verdict.kind is Kind.LOOK_UP
+                if held.pending.settled_steps and monotonic() >= slice_ends and not asked:
                     held.give_back(held.now())
                     return True
                 _begin(held, outlook)

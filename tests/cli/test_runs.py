@@ -405,3 +405,13 @@ def test_a_missing_word_ends_with_the_usage(shell: Callable[..., Answer], tmp_pa
     assert answer.code == 2
     assert "the following arguments are required: --as, WORKFLOW, --input" in answer.err
     assert "Traceback" not in answer.err
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_reader_that_goes_away_is_no_error(product_env: dict[str, str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, str(CLONE / "manage.py"), "runs", "list"]
+    gone = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False, env=product_env)
+    os.close(writer)
+    assert gone.stderr == b""

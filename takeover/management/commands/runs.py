@@ -97,7 +97,13 @@ class Command(BaseCommand):
         # One connection is enough, and a pool would try for ten seconds where nobody listens.
         connection.settings_dict["OPTIONS"].pop("pool", None)
         connection.settings_dict["OPTIONS"].setdefault("connect_timeout", 5)
-        super().run_from_argv(argv)
+        try:
+            try:
+                super().run_from_argv(argv)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:  # who was reading (`head`, say) has had enough; what is left goes nowhere
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def handle(self, *args: Any, verb: str, **options: Any) -> None:
         try:
