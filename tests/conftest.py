@@ -116,6 +116,7 @@ def worker(transactional_db: None, back_office: BackOffice, _worker_process: Sta
     try:
         processes.wait_until(lambda: broker.is_empty() and processes.is_idle(_worker_process))
         _worker_process.stand_still()
+        broker.send_listeners_away()
     except TimeoutError:
         _worker_process.kill()  # the next test that needs one starts another
 

@@ -123,6 +123,13 @@ class Broker:
     def is_empty(self) -> bool:
         return not self.client.exists(*self.keys)
 
+    def send_listeners_away(self) -> None:
+        """Nobody listens who stands still: the broker would hand the next wake-up to that process, and it would lie."""
+        number = str(self.client.get_connection_kwargs().get("db", 0))
+        for client in self.client.client_list():
+            if client["db"] == number and "b" in client["flags"]:
+                self.client.client_unblock(int(client["id"]))
+
 
 EVERYBODY_ELSE = (
     "FROM pg_stat_activity WHERE datname = current_database() "

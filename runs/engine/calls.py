@@ -134,11 +134,13 @@ def _call(held: Held, planned: Planned) -> Call:
 
 
 def _can_no_longer_arrive(held: Held, effect: Effect) -> bool:
-    """Whether the time is over in which the request could be on its way: its worker's, the call's, the service's."""
     assert held.workflow
-    sender = held.workflow.tools[effect.plan.operation]
-    grace = timedelta(seconds=MARGIN + sender.deadline) + pace(sender.in_flight_grace)
-    return absence_is_proof(effect.sent_at, held.now(), grace)
+    return absence_is_proof(effect.sent_at, held.now(), in_flight(held.workflow.tools[effect.plan.operation]))
+
+
+def in_flight(tool: Tool) -> timedelta:
+    """How long after its intent a request may still be on its way: its worker's time, the call's, the service's."""
+    return timedelta(seconds=MARGIN + tool.deadline) + pace(tool.in_flight_grace)
 
 
 def _clean(held: Held, result: Result) -> Result:

@@ -1,4 +1,4 @@
-// Keys, the case that follows its run, and small conveniences. Everything here also works without it, by link and form.
+// Keys, the case that follows its run, small conveniences. All of it also works without script, by link and form.
 
 const $ = (selector, root = document) => root.querySelector(selector);
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -6,7 +6,7 @@ if (zone) document.cookie = `timezone=${zone};path=/;max-age=31536000;samesite=l
 
 $(".tabs [aria-current]")?.scrollIntoView({ block: "nearest" });
 
-// Keys. An element names its own with data-key; in the queue the row under the focus goes first.
+// An element names its key in data-key; in the queue the row under the focus goes first.
 const row = () => document.activeElement?.closest(".row");
 function move(by) {
   const links = [...document.querySelectorAll(".open")];
@@ -39,7 +39,6 @@ document.addEventListener("click", async ({ target }) => {
   }
 });
 
-// A form opened within the case closes where it stands.
 document.addEventListener("click", (event) => {
   const form = event.target.closest("#form [data-closes]")?.closest("#form");
   if (!form) return;
@@ -47,14 +46,13 @@ document.addEventListener("click", (event) => {
   form.replaceChildren();
 });
 
-// The case follows its run, but never under somebody's hands: then it says that there is news.
+// The case follows its run, but not under somebody's hands: then it says that there is news.
 const busy = () => $("#form")?.childElementCount || !getSelection().isCollapsed;
 const refresh = () => htmx.trigger("#case", "refresh");
 document.addEventListener("run-changed", ({ detail }) => {
   const shown = $("#case");
   if (!shown || (detail.run && detail.run !== shown.dataset.run)) return;
-  if (busy()) $("#changed").hidden = false;
-  else refresh();
+  busy() ? ($("#changed").hidden = false) : refresh();
 });
 $("#changed")?.addEventListener("click", ({ target }) => {
   target.hidden = true;

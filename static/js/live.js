@@ -1,8 +1,9 @@
-// Tells this page which runs changed: `run-changed` on the document, with the run's id, or null for "ask for everything".
+// Tells this page which runs changed: `run-changed` on the document, with the run's id, or null for "ask for everything",
+// and `runs-changed` for lists: at most once a second, and always after the last change.
 //
-// One tab of a browser holds the stream, because a browser opens few connections to one site; it passes on what it hears.
-// While no stream is open, every page is told "everything" every ten seconds instead. The element #live shows in
-// data-state how it stands: live, polling or offline.
+// One tab of a browser holds the stream, for a browser opens few to one site, and passes on what it hears.
+// While no stream is open, every page is told "everything" every ten seconds. #live shows in data-state how it stands:
+// live, polling or offline.
 
 const NAME = "takeover-live"; // of the lock and of the channel
 const TICK = 10_000;
@@ -18,6 +19,8 @@ let heard = Date.now();
 let stream = null;
 let pause = 1_000;
 let retry = 0;
+let told = 0; // when lists were last told
+let telling = 0;
 let place = null; // in the line for the lock
 let letGo = null; // gives the lock back, while this tab has it
 
@@ -35,12 +38,17 @@ function become(next) {
   state = now;
   wasLive ||= now === "live";
   show();
-  // What happened while nobody listened is not told again.
+  // What nobody heard is not told again.
   if (missed) tell(null);
 }
 
 function tell(run) {
   document.dispatchEvent(new CustomEvent("run-changed", { detail: { run } }));
+  telling ||= setTimeout(() => {
+    telling = 0;
+    told = Date.now();
+    document.dispatchEvent(new Event("runs-changed"));
+  }, told + 1_000 - Date.now());
 }
 
 function remember(run) {
@@ -61,7 +69,7 @@ function listen() {
   };
   opened.onerror = () => {
     if (stream !== opened) return;
-    // A browser gives up after a refusal and not after a lost connection; this tries again after both, ever more slowly.
+    // A browser gives up after a refusal; this tries again, ever more slowly.
     opened.close();
     lead("polling");
     retry = setTimeout(listen, pause);
@@ -97,7 +105,7 @@ function hold(options) {
     })
     .catch((problem) => {
       if (problem.name !== "AbortError" || options.signal?.aborted) return;
-      // Another tab heard nothing from this one, which may have been frozen, and took the lock: stand in line again.
+      // Another tab heard nothing from this one and took the lock: stand in line again.
       letGo = null;
       hangUp();
       standInLine();
@@ -111,7 +119,7 @@ function standInLine() {
 
 function start() {
   if (navigator.locks) standInLine();
-  // Without a secure context tabs cannot agree on one of them, so each holds a stream while it is looked at.
+  // Without a secure context tabs cannot agree on one: each holds a stream while it is looked at.
   else if (visible()) listen();
 }
 
@@ -154,7 +162,7 @@ document.addEventListener("visibilitychange", () => {
   if (!visible()) {
     if (!navigator.locks) hangUp();
   } else if (!navigator.locks || (stream && silentFor(SILENCE / 2))) {
-    listen(); // back from sleep, a connection may be dead without knowing it
+    listen(); // back from sleep
   } else if (!stream) {
     channel.postMessage({ hello: true });
     setTimeout(() => {
@@ -170,7 +178,7 @@ addEventListener("online", () => {
 addEventListener("offline", () => become("polling"));
 document.addEventListener("htmx:afterSettle", show);
 
-// A page put aside for the Back button lets go of the stream, and asks for everything when it is shown again.
+// A page put aside for the Back button lets go of the stream, and asks for everything when shown again.
 addEventListener("pagehide", () => {
   hangUp();
   place?.abort();

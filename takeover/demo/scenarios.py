@@ -23,8 +23,8 @@ class Act:
     who: str
     event: Move | None  # None: takes the case
     payload: Mapping[str, str] = field(default_factory=dict)
-    while_running: bool = False
-    after_sending: float = 0  # seconds since the write left; later, "not there" proves that it cannot arrive any more
+    at_once: bool = False  # as soon as the run was started
+    with_proof: bool = False  # not before "not there" would prove that the write cannot arrive any more
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,6 @@ class Scenario:
 
 LOST = fault("answer_lost", times=1)
 NEVER_ARRIVES = fault("timeout_before_effect", seconds=1, times=1)
-IN_FLIGHT = 21.0  # the call's own deadline, the engine's margin, the refund tool's grace, and a second more
 
 APPROVED = Act("supervisor", Move.APPROVAL_GRANTED, {"comment": "Checked against the order."})
 CANCELLED = Act("support", Move.CANCEL_REQUESTED, {"reason": "The customer keeps the item after all."})
@@ -54,8 +53,8 @@ def rejected(reason: str) -> Act:
     return Act("supervisor", Move.APPROVAL_REJECTED, {"reason": reason})
 
 
-def asked_again(who: str, after_sending: float = 0) -> Act:
-    return Act(who, Move.RECONCILE_REQUESTED, after_sending=after_sending)
+def asked_again(who: str, with_proof: bool = False) -> Act:
+    return Act(who, Move.RECONCILE_REQUESTED, with_proof=with_proof)
 
 
 def taken(who: str) -> Act:
@@ -64,12 +63,12 @@ def taken(who: str) -> Act:
 
 SCENARIOS = (
     # Waiting for a proof that nothing can arrive any more takes longest, so these two go first.
-    Scenario("K419", StopReason.CONTRACT_MET, (NEVER_ARRIVES,), (asked_again("support", IN_FLIGHT),)),
+    Scenario("K419", StopReason.CONTRACT_MET, (NEVER_ARRIVES,), (asked_again("support", with_proof=True),)),
     Scenario(
         "V803",
         StopReason.CANCELLED_ABSENT,
         (NEVER_ARRIVES,),
-        (Act("support", Move.CANCEL_REQUESTED, {"reason": "Ordered twice by mistake."}, after_sending=IN_FLIGHT),),
+        (Act("support", Move.CANCEL_REQUESTED, {"reason": "Ordered twice by mistake."}, with_proof=True),),
     ),
     # Nothing goes wrong, or what goes wrong is put right by asking under the same key.
     Scenario("C881", StopReason.CONTRACT_MET, customer_id="U-89"),
@@ -114,7 +113,7 @@ SCENARIOS = (
         "Z307",
         StopReason.PAUSED,
         (fault("slow", where="orders", seconds=4),),
-        (Act("support", Move.PAUSED, {"reason": "The customer is on the telephone."}, while_running=True),),
+        (Act("support", Move.PAUSED, {"reason": "The customer is on the telephone."}, at_once=True),),
     ),
     Scenario("L195", StopReason.CANCELLED_TOO_LATE, (fault("pending", lookups=0),), (APPROVED, CANCELLED)),
     Scenario("P850", StopReason.CANCELLED_UNSENT, acts=(CANCELLED,)),

@@ -1,5 +1,6 @@
 """`manage.py demo`: accounts for every role, and runs in every outcome that were really run."""
 
+from collections.abc import Callable
 from importlib import import_module
 from io import StringIO
 
@@ -18,6 +19,7 @@ from runs.models import Run
 from takeover.demo.accounts import ACCOUNTS, PASSWORD, make_accounts
 from takeover.demo.scenarios import SCENARIOS
 from takeover.management.commands import demo
+from takeover.supervisor.children import Child
 from tests.processes import BackOffice, Standing
 
 
@@ -77,7 +79,11 @@ def test_an_installation_without_the_demo_has_the_roles_too(db: None) -> None:
     assert Permission.objects.filter(content_type__app_label="runs").count() == before == len(migration.PERMISSIONS)
 
 
-def test_every_outcome_is_reached_by_really_running(worker: Standing, sweeper: Standing, office: BackOffice) -> None:
+def test_every_outcome_is_reached_by_really_running(
+    start_worker: Callable[..., Child], sweeper: Standing, office: BackOffice, settings: Settings
+) -> None:
+    settings.ENGINE_PACE = 0.3  # "not there" is proof the sooner, and the demo knows when
+    start_worker(ENGINE_PACE="0.3")
     code, out, err = play()
     assert (code, err) == (0, "")
     expected = {f"order {scenario.order_id}": scenario.ends.value for scenario in SCENARIOS}

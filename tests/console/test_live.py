@@ -406,3 +406,39 @@ def test_a_lost_stream_is_shown_and_made_up_for_when_it_is_back(browser_page: Pa
     browser_page.context.unroute("**/live/")
     stands(browser_page, "live")
     assert was_told(browser_page, None)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("path", ["/runs/{}/", "/approvals/"])
+def test_a_change_that_comes_while_a_page_is_asking_is_asked_for_again(browser_page: Page, path: str) -> None:
+    """The answer on its way was made before that change; and what asked is replaced when it comes."""
+    run = rows.run("B456", people.person("alice"), StopReason.FACTS_MISSING)
+    sign_in(browser_page, people.person("supervisor").username)
+    browser_page.goto(path.format(run.pk))
+    stands(browser_page, "live")
+    asked: list[str] = []
+    browser_page.on(
+        "request",
+        lambda request: asked.append(request.url) if "/body/" in request.url or "/list/" in request.url else None,
+    )
+    told = "document.dispatchEvent(new CustomEvent('run-changed', {detail: {run: null}}))"
+    lists_told = "document.dispatchEvent(new Event('runs-changed'))"
+    browser_page.evaluate(f"{told}; {lists_told}; {told}; {lists_told}")
+    processes.wait_until(lambda: browser_page.evaluate("1") and len(asked) >= 2)
+
+
+@pytest.mark.browser
+def test_lists_are_told_of_a_burst_at_most_once_a_second_and_after_its_last_change(browser_page: Page) -> None:
+    run = rows.run("B456", people.person("alice"), StopReason.FACTS_MISSING)
+    remember_what_is_told(browser_page)
+    browser_page.add_init_script(
+        "window.lists = []; document.addEventListener('runs-changed', () => lists.push(told.length))"
+    )
+    sign_in(browser_page, "alice")
+    stands(browser_page, "live")
+    for number in range(20):
+        nudge(UUID(int=number))
+    nudge(run.pk)
+    processes.wait_until(lambda: was_told(browser_page, run.pk))
+    processes.wait_until(lambda: browser_page.evaluate("lists.at(-1) === told.length"))
+    assert browser_page.evaluate("lists.length") <= 3

@@ -4,7 +4,6 @@ import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import httpx2
@@ -16,13 +15,14 @@ from django.utils import timezone
 
 from runs import case, interventions
 from runs.domain.interventions import CATALOGUE
+from runs.engine.calls import in_flight
 from runs.interventions import Refused
 from runs.models import Run
+from runs.workflows.refund_request import WORKFLOW
 from takeover.demo.accounts import make_accounts
 from takeover.demo.scenarios import SCENARIOS, Act, Scenario
 from takeover.management import standstill
 
-WORKFLOW = "refund_request"
 FIRST_MOVE_WITHIN = 30  # seconds until some worker must have taken up some run
 WITHIN = 120
 POLL = 0.2
@@ -78,13 +78,17 @@ class Command(BaseCommand):
         with httpx2.Client(base_url=settings.BACK_OFFICE_URL, timeout=10) as office:
             _ask(office, "GET", "/health")
             for scenario in scenarios:
-                if Run.objects.unfinished().filter(workflow=WORKFLOW, subject=f"order {scenario.order_id}").exists():
+                if (
+                    Run.objects.unfinished()
+                    .filter(workflow=WORKFLOW.name, subject=f"order {scenario.order_id}")
+                    .exists()
+                ):
                     continue  # somebody is working on this order
                 for strike in scenario.faults:
                     _ask(office, "POST", "/control/faults", {"order_id": scenario.order_id, **strike})
                 try:
                     run, made = interventions.start(
-                        WORKFLOW,
+                        WORKFLOW.name,
                         scenario.input,
                         people[scenario.by],
                         request_key=f"{series}-{scenario.order_id}",
@@ -93,7 +97,9 @@ class Command(BaseCommand):
                 except Refused as no:
                     raise Stuck(f"The run for order {scenario.order_id} was refused: {no.message}") from None
                 if made:
-                    started.append(Playing(scenario, run))
+                    started.append(one := Playing(scenario, run))
+                    if one.acts and one.acts[0].at_once:
+                        self._act(one)
         self.stdout.write(f"Started {len(started)} runs; workers carry them out.")
         return started
 
@@ -111,7 +117,7 @@ class Command(BaseCommand):
                 if one.acts and _is_time_for(one.acts[0], one.run, one.run.pk in still):
                     self._act(one)
             waited = time.monotonic() - begun
-            if waited > FIRST_MOVE_WITHIN and len(left) == total and not any(one.run.token for one in left):
+            if waited > FIRST_MOVE_WITHIN and not any(one.run.token for one in left):
                 raise Stuck(f"No worker took up a run within {FIRST_MOVE_WITHIN} seconds: see that bin/up is running.")
             if waited > WITHIN:
                 self.stdout.write(
@@ -153,11 +159,11 @@ def _refresh(playing: list[Playing]) -> None:
 
 
 def _is_time_for(act: Act, run: Run, stands_still: bool) -> bool:
-    if act.while_running:
-        return not run.outcome and run.token > 0
     if not stands_still:
         return False
-    if not act.after_sending:
+    if not act.with_proof:
         return True
     sent = run.effects.exclude(sent_at=None).order_by("-sent_at").first()
-    return bool(sent and sent.sent_at and timezone.now() >= sent.sent_at + timedelta(seconds=act.after_sending))
+    if not sent or not sent.sent_at:
+        return False
+    return timezone.now() > sent.sent_at + in_flight(WORKFLOW.tools[sent.operation])
