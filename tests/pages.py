@@ -33,3 +33,10 @@ def accessible(page: Page) -> None:
     """Nothing on the page as it stands is against a rule that axe can check."""
     found = Axe().run(page).response["violations"]
     assert not found, json.dumps([(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found], indent=1)
+
+
+def fits(page: Page) -> None:
+    """Nothing makes the page scroll sideways."""
+    page.wait_for_load_state()  # before its style is there, it is another page
+    wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wide <= 0, f"{page.url} is {wide} px too wide"

@@ -17,7 +17,7 @@ from runs.domain.states import State, StopReason
 from runs.models import Run
 from tests import people
 from tests.console import rows
-from tests.pages import accessible, sign_in
+from tests.pages import accessible, fits, sign_in
 
 SignIn = Callable[[User], Client]
 
@@ -186,7 +186,7 @@ def test_a_bar_is_reached_by_keyboard_and_opens_its_runs(new_page: Callable[...,
     sign_in(page, "ada")
     page.get_by_role("link", name="Outcomes").click()
     page.get_by_role("heading", name="Outcomes").wait_for()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    fits(page)
     accessible(page)
     bar = page.get_by_role("link", name=re.compile("Completed: 2 runs"))
     for _ in range(40):
@@ -196,5 +196,5 @@ def test_a_bar_is_reached_by_keyboard_and_opens_its_runs(new_page: Callable[...,
     page.keyboard.press("Enter")
     page.get_by_role("heading", name=re.compile("2 runs")).wait_for()
     assert page.get_by_role("link", name=re.compile("order C")).count() == 2
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    fits(page)
     accessible(page)

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from runs import interventions
 from runs.models import Run
-from tests.pages import accessible, sign_in, sign_in_by_hand
+from tests.pages import accessible, fits, sign_in, sign_in_by_hand
 from tests.people import person
 from tests.processes import BackOffice, Standing, wait_until
 
@@ -172,8 +172,7 @@ def test_it_works_on_a_phone_and_without_a_sideways_scroll(
     sign_in(page, "bob")
     for path in ("/", f"/runs/{run.pk}/", "/approvals/", f"/runs/{run.pk}/events/cancel_requested/"):
         page.goto(path)
-        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert wide <= 0, path
+        fits(page)
         accessible(page)
 
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from runs import case, interventions
 from runs.domain.interventions import CATALOGUE
+from runs.domain.states import State
 from runs.engine.calls import in_flight
 from runs.interventions import Refused
 from runs.models import Run
@@ -117,7 +118,7 @@ class Command(BaseCommand):
                 if one.acts and _is_time_for(one.acts[0], one.run, one.run.pk in still):
                     self._act(one)
             waited = time.monotonic() - begun
-            if waited > FIRST_MOVE_WITHIN and not any(one.run.token for one in left):
+            if waited > FIRST_MOVE_WITHIN and all(one.run.state == State.RECEIVED for one in left):
                 raise Stuck(f"No worker took up a run within {FIRST_MOVE_WITHIN} seconds: see that bin/up is running.")
             if waited > WITHIN:
                 self.stdout.write(
