@@ -9,23 +9,30 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.db.models import Q
 from django.utils import timezone
 
 from runs.domain.budget import Dimension, Ledger, Line
 from runs.domain.contract import Fact, Value
-from runs.domain.effects import MEANING, UNRESOLVED, Answer, Effect
-from runs.domain.interventions import CATALOGUE, why_not
-from runs.domain.redaction import redact
-from runs.domain.states import Move, Outcome, StopReason
+from runs.domain.effects import MEANING, UNRESOLVED, UNSENT, Answer, Effect, EffectState
+from runs.domain.interventions import CATALOGUE, FROM_PEOPLE, Standing, why_not
+from runs.domain.package import VERSION, fold
+from runs.domain.progress import changes
+from runs.domain.redaction import identifiers, redact
+from runs.domain.states import Move, Outcome, State, StopReason
+from runs.domain.telling import LANGUAGES, tell
 from runs.models import Event, Run, Step
 from runs.secrets import known_secrets
 from runs.workflows import registry
 from runs.workflows.definition import Context, Workflow
 
 log = logging.getLogger(__name__)
-PACKAGE_VERSION = 1
 STEPS_SHOWN = 60
 TIMELINE_SHOWN = 120
+# Answers after which nobody knows yet; what else differs from "accepted" is definite, and not as it was wanted.
+INDEFINITE = {Answer.PENDING, Answer.NOT_FOUND_YET, Answer.CONTRADICTORY, Answer.UNREACHABLE}
+NOT_AS_WANTED = set(Answer) - {Answer.ACCEPTED}
+BROKEN_OFF = {Step.Status.FAILED, Step.Status.INTERRUPTED}
 TONE_OF_ANSWER: dict[str, str] = {Answer.ACCEPTED: "good", Answer.REJECTED: "bad", Answer.CONTRADICTORY: "bad"}
 
 
@@ -49,22 +56,26 @@ def package(
     steps: list[dict[str, Any]],
     now: datetime,
 ) -> dict[str, Any]:
-    """The package of a run with the given values, without secrets.
+    """The package of a run with the given values, without secrets: valid under `runs.domain.package.SCHEMA`.
 
     About a person who was not entitled, it holds nothing of the subject beyond what that person said themselves.
     """
     workflow = registry.find(run.workflow, run.workflow_version)
     withheld = run.stop_reason == StopReason.NOT_AUTHORISED
     context = context_of(run, {} if withheld else facts, effects, now)
-    outcome = Outcome(run.outcome) if run.outcome else None
     reason = StopReason(run.stop_reason) if run.stop_reason else None
     contract = _contract(workflow, context, withheld)
     if withheld:
         steps = [step for step in steps if step["operation"] in _opening(workflow)]
-    events = _events(run)
+    checkpoint, checkpoint_step = _last_checkpoint(steps)
+    deviation, deviation_step = _first_deviation(run, steps, contract, withheld)
+    written = [_withheld(effect) if withheld else _effect(effect, workflow) for effect in effects]
+    says = _customer_says(workflow, context, reason, run.is_final)
+    events = _events(run, effects)
     made = {
-        "package_version": PACKAGE_VERSION,
+        "package_version": VERSION,
         "run_id": str(run.pk),
+        "stretch": run.stretch,
         "workflow": run.workflow,
         "workflow_title": workflow.title if workflow else run.workflow,
         "workflow_version": run.workflow_version,
@@ -80,9 +91,12 @@ def package(
         "stop_reason": str(run.stop_reason),
         "acceptance": str(run.acceptance),
         "recovery": str(run.recovery),
+        "withheld": withheld,
+        "unknown": _unknown(run, workflow, says),
         "contract": contract,
-        "effects": [_withheld(effect) if withheld else _effect(effect, workflow) for effect in effects],
+        "effects": written,
         "steps": steps,
+        "steps_left_out": max(0, run.steps - len(steps)),
         "budgets": [
             {
                 "dimension": str(dimension),
@@ -96,12 +110,14 @@ def package(
             if (line := _line(run, ledger, dimension, now))
         ],
         "error": {"class": str(run.error_class), "count": run.error_count},
-        "last_checkpoint": next((s["summary"] for s in reversed(steps) if s["status"] == Step.Status.DONE), ""),
-        "first_deviation": next((s["summary"] for s in steps if s["status"] not in {"done", "intent"}), ""),
+        "last_checkpoint": checkpoint,
+        "last_checkpoint_step": checkpoint_step,
+        "first_deviation": deviation,
+        "first_deviation_step": deviation_step,
         "last_fingerprint": next((s["fingerprint"] for s in reversed(steps) if s["fingerprint"]), ""),
-        "progress": "" if withheld else _progress(run, contract),
+        "progress": "Withheld." if withheld else _progress(run, contract, written),
         "question": run.question,
-        "customer_says": _customer_says(workflow, context, outcome, reason),
+        "customer_says": says,
         "allowed_events": [event for event in events if not event["why_not"]],
         "forbidden_events": [event for event in events if event["why_not"]],
         "role": run.role,
@@ -112,10 +128,9 @@ def package(
         "created_at": run.created_at,
         "stopped_at": run.stopped_at,
         "made_at": now,
+        "folded": [],
     }
-    identifiers = {str(value) for value in run.input.values()} | {effect.key for effect in effects}
-    readable: dict[str, Any] = redact(made, known_secrets(), identifiers)
-    return readable
+    return fold(redact(made, known_secrets(), identifiers(run.input, (effect.key for effect in effects))))
 
 
 def _opening(workflow: Workflow | None) -> set[str]:
@@ -124,19 +139,52 @@ def _opening(workflow: Workflow | None) -> set[str]:
 
 
 def _customer_says(
-    workflow: Workflow | None, context: Context, outcome: Outcome | None, reason: StopReason | None
-) -> str:
+    workflow: Workflow | None, context: Context, reason: StopReason | None, ended: bool
+) -> dict[str, str]:
+    """By language; empty where nothing may be said, for want of the workflow that words it."""
     try:
-        return workflow.customer_says(context, outcome, reason) if workflow else ""
+        if workflow:
+            closed = ended and any(effect.unresolved for effect in context.effects)
+            return tell(reason, workflow.customer_says, context.input, context.effects, closed)
     except Exception:
         log.exception("What the customer may be told could not be put into words")
-        return ""
+    return dict.fromkeys(LANGUAGES, "")
 
 
 def _line(run: Run, ledger: Ledger, dimension: Dimension, now: datetime) -> Line | None:
     """One line of the ledger; wall time runs by itself, so what was spent of it is read off the clock."""
     ended = run.stopped_at if run.is_final and run.stopped_at else now
     return ledger.at(int((ended - run.created_at).total_seconds())).lines.get(dimension)
+
+
+def _unknown(run: Run, workflow: Workflow | None, says: Mapping[str, str]) -> list[dict[str, str]]:
+    if not workflow:
+        why = f"Version {run.workflow_version} of {run.workflow} is not installed here."
+        return [{"field": field, "why": why} for field in ("goal", "contract", "customer_says")]
+    return [] if all(says.values()) else [{"field": "customer_says", "why": "It could not be put into words."}]
+
+
+def _last_checkpoint(steps: list[dict[str, Any]]) -> tuple[str, int | None]:
+    """The last result that is definite, and its step."""
+    for step in reversed(steps):
+        if step["status"] == Step.Status.DONE and step["code"] not in INDEFINITE:
+            return step["summary"], step["seq"]
+    return "", None
+
+
+def _first_deviation(
+    run: Run, steps: list[dict[str, Any]], contract: list[dict[str, Any]], withheld: bool
+) -> tuple[str, int | None]:
+    """The first call that did not bring what the contract needs, and its step; or else what was read and is wrong."""
+    if steps and steps[0]["seq"] > 1 and not withheld:
+        before = run.step_rows.filter(seq__lt=steps[0]["seq"])
+        if earlier := before.filter(Q(status__in=BROKEN_OFF) | Q(code__in=NOT_AS_WANTED)).order_by("seq").first():
+            return earlier.summary, earlier.seq
+    for step in steps:
+        if step["status"] in BROKEN_OFF or step["code"] in NOT_AS_WANTED:
+            return step["summary"], step["seq"]
+    wrong = next((row for row in contract if row["value"] == Value.UNMET), None)
+    return (f"{wrong['label']}: {wrong['says']}", None) if wrong else ("", None)
 
 
 def title(run: Run) -> str:
@@ -165,7 +213,7 @@ def _contract(workflow: Workflow | None, context: Context, withheld: bool) -> li
     if not workflow:
         return []
     rows = []
-    judgements = workflow.judge(context)
+    judgements = workflow.judge(context).assertions
     for assertion in workflow.contract:
         judged = judgements[assertion.name]
         if withheld and assertion.name == "authorised":
@@ -198,6 +246,7 @@ def _effect(effect: Effect, workflow: Workflow | None) -> dict[str, Any]:
         "label": tool.label if tool else effect.plan.operation,
         "source": tool.source if tool else "",
         "operation_key": effect.key,
+        "undoes": effect.undoes,
         "target": effect.plan.target,
         "state": str(effect.state),
         "unresolved": effect.state in UNRESOLVED,
@@ -229,34 +278,60 @@ def _effect(effect: Effect, workflow: Workflow | None) -> dict[str, Any]:
     }
 
 
-def _progress(run: Run, contract: list[dict[str, Any]]) -> str:
-    """Which assertions changed since the last stop."""
+def _progress(run: Run, contract: list[dict[str, Any]], effects: list[dict[str, Any]]) -> str:
+    """Which assertions, and which writes, changed since the last stop."""
+    if not contract:
+        return "Not known: the contract is not installed here."
     last = run.handoffs.filter(version__lt=run.stretch).order_by("-version").first()
     if not last:
         met = sum(row["value"] == Value.MET for row in contract)
         return f"First stop: {met} of {len(contract)} assertions are met."
     before = {row["name"]: row["value"] for row in last.package.get("contract", [])}
-    changed = [
-        f"{row['label']}: {before[row['name']]} became {row['value']}"
-        for row in contract
-        if row["name"] in before and before[row["name"]] != row["value"]
+    labels = {row["name"]: row["label"] for row in contract}
+    found = changes(before, {row["name"]: row["value"] for row in contract})
+    changed = [f"{labels[name]}: {was} became {now}" for name, (was, now) in found.items()]
+    stood = {effect["operation_key"]: effect["state"] for effect in last.package.get("effects", [])}
+    changed += [
+        f"{effect['label']}: {stood.get(effect['operation_key'], 'nothing')} became {effect['state']}"
+        for effect in effects
+        if stood.get(effect["operation_key"]) != effect["state"]
     ]
-    return "; ".join(changed) or "No assertion changed since the last stop."
+    return "; ".join(changed) or "No assertion and no write changed since the last stop."
 
 
-def _events(run: Run) -> list[dict[str, Any]]:
-    standing = run.standing()
+def standing(run: Run, effects: Iterable[Effect] | None = None) -> Standing:
+    """`run` as the event catalogue sees it; with the `effects` that a worker knows, or else as they are recorded."""
+    known = [row.value() for row in run.effects.all()] if effects is None else list(effects)
+    workflow = registry.find(run.workflow, run.workflow_version)
+    return Standing(
+        state=State(run.state),
+        outcome=Outcome(run.outcome) if run.outcome else None,
+        stop_reason=StopReason(run.stop_reason) if run.stop_reason else None,
+        effect_unresolved=run.effects_at_risk > 0,
+        cancel_requested=run.cancel_requested,
+        paused=run.paused,
+        follow_up_checks_left=run.ledger.left(Dimension.FOLLOW_UP_CHECKS) or 0,
+        approved_unsent=any(e.approved_digest and e.state in UNSENT | {EffectState.ABSENT} for e in known),
+        anything_sent=any(effect.times_sent for effect in known),
+        declared=workflow.declared if workflow else frozenset(),
+    )
+
+
+def _events(run: Run, effects: Iterable[Effect]) -> list[dict[str, Any]]:
+    stands = standing(run, effects)
     return [
         {
             "name": str(move),
             "label": kind.label,
             "says": kind.says,
             "permission": str(kind.permission),
+            "not_by_requester": kind.not_by_requester,
+            "answers_plan": kind.answers_plan,
             "payload": kind.payload,
             "checked_again": kind.checked_again,
-            "why_not": why_not(kind, standing),
+            "why_not": why_not(kind, stands),
         }
-        for move, kind in CATALOGUE.items()
+        for move, kind in FROM_PEOPLE.items()
     ]
 
 
@@ -315,6 +390,12 @@ def _event_line(event: Event) -> dict[str, Any] | None:
             says = f"{actor}: {label}."
             quote = "; ".join(str(value) for value in payload.values())
             quote_by = f"{actor} wrote" if quote else ""
+        case "event_proposed":
+            payload = content.get("payload") or {}
+            says = f"{actor} proposed: {_label(content.get('name'))}. A second person has to confirm it."
+            quote, quote_by = "; ".join(str(value) for value in payload.values()), f"{actor} wrote"
+        case "closed_unresolved":
+            says, tone = "Closed, and nobody knows what became of a write.", "bad"
         case "event_refused" if content.get("name") != Move.LATE_RESULT:
             says, tone = f"{_label(content.get('name'))} was not carried out: {content.get('why')}", "bad"
         case "case_claimed":

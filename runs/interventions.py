@@ -21,10 +21,11 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from runs import case
 from runs.agents.policies import POLICIES
 from runs.domain.budget import BudgetError, Dimension, Ledger
 from runs.domain.errors import ErrorClass
-from runs.domain.interventions import CATALOGUE, EventKind, Permission, why_not
+from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission, Standing, why_not
 from runs.domain.redaction import redact, redact_text
 from runs.domain.states import Move, Outcome, State
 from runs.engine.services import service
@@ -199,7 +200,8 @@ def take_next(by: User, outcome: str = "") -> Run | None:
 
 def possible_events(run: Run, by: User) -> list[PossibleEvent]:
     """Every event of the catalogue with why this person cannot send it now; an empty reason means that they can."""
-    return [PossibleEvent(kind, why) for kind in CATALOGUE.values() for why in [_why_not(kind, run, by)]]
+    stands = case.standing(run)
+    return [PossibleEvent(kind, _why_not(kind, run, by, stands)) for kind in FROM_PEOPLE.values()]
 
 
 def send(
@@ -213,20 +215,23 @@ def send(
     run = _get(run_id)
     content: Mapping[str, Any] = parse(payload, "payload", by, event, run) if isinstance(payload, str) else payload
     try:
-        kind = CATALOGUE[Move(event)]
+        kind = FROM_PEOPLE[Move(event)]
     except (KeyError, ValueError):
-        names = _list(CATALOGUE)
+        names = _list(FROM_PEOPLE)
         _refuse(by, event, run, "unknown_event", f"There is no event {event!r}; there are {names}.", "event", 404)
     _require(by, kind.permission, event, run)
     _check(kind.payload, content, "payload", by, event, run)
     if kind.move is Move.BUDGET_EXTENDED:
         _check_extension(run, content, by)
+    if kind.move is Move.INPUT_CORRECTED:
+        _check_correction(run, content, by)
     with transaction.atomic():
         # The row is locked first: what is checked here stays true until the event is in the inbox.
         run = Run.objects.select_for_update(of=("self",)).select_related("holder").get(pk=run_id)
         problem = _moved_on(run, seen) or _problem(kind, run, by, answers)
         if problem is None:
-            return _deliver(run, kind, by, content, answers)
+            proposal = _proposal(kind, run)
+            return _deliver(run, kind, by, content, answers, proposal)
     _refuse(by, event, run, problem.code, problem.message, problem.field, problem.status)
 
 
@@ -242,10 +247,10 @@ def _moved_on(run: Run, seen: str) -> Refused | None:
     return Refused("stale", f"The run has moved on since you looked: it is {now} now.", "seen", 409)
 
 
-def _why_not(kind: EventKind, run: Run, by: User) -> str:
+def _why_not(kind: EventKind, run: Run, by: User, stands: Standing) -> str:
     """Why `by` cannot send this event now, apart from what a decision has to name; empty when they can."""
     held = "" if kind.answers_plan else _not_theirs(run, by)  # a decision is not the holder's alone
-    return why_not(kind, run.standing()) or _not_by(kind, run, by) or held
+    return why_not(kind, stands) or _not_by(kind, run, by) or _not_second(kind, run, by) or held
 
 
 def _problem(kind: EventKind, run: Run, by: User, answers: str) -> Refused | None:
@@ -253,7 +258,7 @@ def _problem(kind: EventKind, run: Run, by: User, answers: str) -> Refused | Non
         return Refused("four_eyes", refusal, status=403)
     if kind.answers_plan and (stale := _stale(run, answers)):
         return stale
-    if refusal := _why_not(kind, run, by):
+    if refusal := _why_not(kind, run, by, case.standing(run)):
         held = refusal == _not_theirs(run, by)
         return Refused("held" if held else "not_possible", refusal, "" if held else "event", 409)
     waiting = run.inbox.filter(name=kind.move, result="").select_related("actor").first()
@@ -310,8 +315,56 @@ def _check_extension(run: Run, payload: Mapping[str, Any], by: User) -> None:
             _refuse(by, attempted, run, "invalid", f"{problem.field}: {problem}", problem.field)
 
 
-def _deliver(run: Run, kind: EventKind, by: User, payload: Mapping[str, Any], answers: str) -> InboxEvent:
+def _check_correction(run: Run, payload: Mapping[str, Any], by: User) -> None:
+    """A corrected input is held against the same schema as a new one, and is about the same subject."""
+    attempted, workflow = Move.INPUT_CORRECTED, registry.find(run.workflow, run.workflow_version)
+    if not workflow:
+        return
+    field = payload["field"]
+    if field not in workflow.input_schema["properties"]:
+        names = _list(workflow.input_schema["properties"])
+        _refuse(by, attempted, run, "invalid", f"field: must be one of {names}.", "field")
+    corrected = {**run.input, field: payload["value"]}
+    try:
+        _check(workflow.input_schema, corrected, "input", by, attempted, run)
+    except Refused as no:
+        raise Refused(no.code, f"value: {no.message}", "value", no.status) from None
+    if workflow.subject(corrected) != run.subject:
+        message = f"field: {run.subject} is what this run is about; for another one, start another run."
+        _refuse(by, attempted, run, "invalid", message, "field")
+
+
+def _proposal(kind: EventKind, run: Run) -> InboxEvent | None:
+    """What a first person proposed of an event that takes two, while the run has not moved on since."""
+    if not kind.seconded_by:
+        return None
+    proposed = run.inbox.filter(name=kind.move, result=InboxEvent.Result.PROPOSED, stretch=run.stretch)
+    return proposed.select_related("actor").order_by("-id").first()
+
+
+def _not_second(kind: EventKind, run: Run, by: User) -> str:
+    """Why `by` cannot be the second of the two people that this event takes."""
+    proposal = _proposal(kind, run)
+    if not kind.seconded_by or not proposal:
+        return ""
+    if proposal.actor_id == by.pk:
+        return "You proposed this; somebody else has to confirm it."
+    if not by.has_perm(f"runs.{kind.seconded_by}"):
+        return f"To confirm it needs the permission {kind.seconded_by.replace('_', ' ')!r}."
+    return ""
+
+
+def _deliver(
+    run: Run,
+    kind: EventKind,
+    by: User,
+    payload: Mapping[str, Any],
+    answers: str,
+    seconds: InboxEvent | None,
+) -> InboxEvent:
+    """Put the event into the inbox; the first of two people's as a proposal, which moves nothing yet."""
     stored = redact(payload, known_secrets(), set(run.input.values()))
+    is_proposal = kind.seconded_by is not None and seconds is None
     event = InboxEvent.objects.create(
         run=run,
         name=kind.move,
@@ -320,9 +373,15 @@ def _deliver(run: Run, kind: EventKind, by: User, payload: Mapping[str, Any], an
         received_at=timezone.now(),
         stretch=run.stretch,
         answers=answers if kind.answers_plan else "",
+        seconds=seconds,
+        result=InboxEvent.Result.PROPOSED if is_proposal else "",
     )
+    if is_proposal:
+        Event.objects.record(run, "event_proposed", by, name=kind.move, payload=stored)
+        _nudge_after_commit(run.pk)
+        return event
     # The cure for a lost race is the counter: a holder that commits after us sees it and looks into the inbox.
-    takes_it_away = kind.move in {Move.CANCEL_REQUESTED, Move.PAUSED}
+    takes_it_away = kind.move in {Move.CANCEL_REQUESTED, Move.PAUSED, Move.APPROVAL_REVOKED}
     with connection.cursor() as cursor:
         cursor.execute(
             """UPDATE runs_run

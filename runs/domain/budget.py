@@ -15,6 +15,8 @@ from runs.domain.states import StopReason
 class Dimension(StrEnum):
     STEPS = "steps"
     MODEL_TURNS = "model_turns"
+    INPUT_TOKENS = "input_tokens"
+    OUTPUT_TOKENS = "output_tokens"
     TOOL_ATTEMPTS = "tool_attempts"
     EXTERNAL_WRITES = "external_writes"
     STATUS_CHECKS = "status_checks"
@@ -26,6 +28,8 @@ class Dimension(StrEnum):
 STOP_REASON = {
     Dimension.STEPS: StopReason.LIMIT_STEPS,
     Dimension.MODEL_TURNS: StopReason.LIMIT_MODEL_TURNS,
+    Dimension.INPUT_TOKENS: StopReason.LIMIT_TOKENS,
+    Dimension.OUTPUT_TOKENS: StopReason.LIMIT_TOKENS,
     Dimension.TOOL_ATTEMPTS: StopReason.LIMIT_TOOL_ATTEMPTS,
     Dimension.EXTERNAL_WRITES: StopReason.LIMIT_EXTERNAL_WRITES,
     Dimension.STATUS_CHECKS: StopReason.LIMIT_STATUS_CHECKS,
@@ -108,14 +112,17 @@ class Ledger:
             raise BudgetExceeded(dimension)
         return self._change({d: replace(line, reserved=line.reserved + a) for d, a, line in self._touched(charge)})
 
-    def settle(self, charge: Charge) -> "Ledger":
-        """Turn a reservation into spending, whatever became of the call."""
-        return self._change(
-            {
-                d: replace(line, reserved=max(0, line.reserved - a), spent=line.spent + a)
-                for d, a, line in self._touched(charge)
-            }
+    def settle(self, charge: Charge, used: Charge | None = None) -> "Ledger":
+        """Turn the reservation of `charge` into spending: `used` where it is known, which releases the remainder.
+
+        Where it is not, because the call failed or its worker died, all of it counts as spent. What was used counts
+        in full, also where that was more than had been set aside.
+        """
+        released = self._change(
+            {d: replace(line, reserved=max(0, line.reserved - a)) for d, a, line in self._touched(charge)}
         )
+        spent = charge if used is None else used
+        return released._change({d: replace(line, spent=line.spent + a) for d, a, line in released._touched(spent)})
 
     def at(self, elapsed: int) -> "Ledger":
         """The ledger `elapsed` seconds after the start: wall time is the one dimension that is spent by itself."""

@@ -1,12 +1,14 @@
 """What must be true for a run to be complete, in three values (docs/rules.md, 3).
 
 UNMET goes before UNKNOWN and UNKNOWN before MET: a known violation is not "only awaiting confirmation", and what nobody
-could read is never taken for true. Every assertion keeps its own value and evidence beside the combined one.
+could read is never taken for true. MET and UNMET rest on something that was read; a check that could not look is
+UNKNOWN and says what stopped it. Every assertion keeps its own value and evidence beside the combined one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -33,7 +35,7 @@ ACCEPTANCE_OF = {
 
 
 class ContractError(DomainError):
-    """A contract that cannot be judged: empty, or with a value that is none of the three."""
+    """A contract that cannot be judged: empty, not the frozen one, or with a value that rests on nothing."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,28 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The value of one question with what it rests on."""
+    """The value of one question with what it rests on.
+
+    Raises ContractError with the field `value`, `evidence`, `source` or `at` for MET or UNMET without a source that was
+    read, or without the moment (with its zone) at which it was.
+    """
 
     value: Value
     evidence: Evidence
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.value, Value):
+            raise ContractError(f"A judgement is MET, UNMET or UNKNOWN, not {self.value!r}.", field="value")
+        if not isinstance(self.evidence, Evidence):
+            raise ContractError(f"{self.value} needs evidence.", field="evidence")
+        if self.value is Value.UNKNOWN:
+            return
+        # Here and not only in `met` and `unmet`: no other way of making a judgement gets past it.
+        source, at = self.evidence.source, self.evidence.at
+        if not _is_text(source):
+            raise ContractError(f"{self.value} needs evidence that names its source.", field="source")
+        if not isinstance(at, datetime) or at.utcoffset() is None:
+            raise ContractError(f"{self.value} needs evidence that says when it was read.", field="at")
 
 
 @dataclass(frozen=True)
@@ -74,12 +94,49 @@ def met(evidence: Evidence) -> Judgement:
 
 
 def unmet(evidence: Evidence) -> Judgement:
+    """Read, and wrong. What could not be read is `unknown`, with the read's own error as its words."""
     return Judgement(Value.UNMET, evidence)
 
 
 def unknown(says: str) -> Judgement:
     """Nobody could look, or nobody has looked yet; `says` is the reason."""
     return Judgement(Value.UNKNOWN, Evidence(says))
+
+
+def scored(score: int | Decimal, threshold: int | Decimal, evidence: Evidence) -> Judgement:
+    """MET from `threshold` upwards. A score that was not produced is `unknown`, not zero.
+
+    Raises ContractError with the field `score` or `threshold` for what is not a whole number or a finite decimal.
+    """
+    enough = _number(score, "score") >= _number(threshold, "threshold")
+    return met(evidence) if enough else unmet(evidence)
+
+
+def judged_by(role: str, verdict: bool | None, evidence: Evidence | None = None) -> Judgement:
+    """What somebody in `role` said; None: they have not judged, which any `evidence` given explains.
+
+    Raises ContractError with the field `role` or `verdict`.
+    """
+    if not _is_text(role):
+        raise ContractError("An assertion that a person judges needs a role.", field="role")
+    if verdict is not None and type(verdict) is not bool:
+        raise ContractError(f"The {role} says true, false or nothing, not {verdict!r}.", field="verdict")
+    if verdict is None:
+        return Judgement(Value.UNKNOWN, evidence or Evidence(f"not judged yet by the {role}"))
+    if evidence is None:
+        raise ContractError(f"What the {role} says needs evidence.", field="evidence")
+    return met(evidence) if verdict else unmet(evidence)
+
+
+def _is_text(given: object) -> bool:
+    return isinstance(given, str) and bool(given.strip())
+
+
+def _number(given: object, field: str) -> int | Decimal:
+    # Not float: a threshold of 0.3 that 0.1 + 0.2 reaches or misses by rounding is no threshold.
+    if type(given) is int or (isinstance(given, Decimal) and given.is_finite()):
+        return given
+    raise ContractError(f"{field} must be a whole number or a finite decimal, not {given!r}.", field=field)
 
 
 def combine(values: Mapping[str, Value]) -> Value:
@@ -91,3 +148,35 @@ def combine(values: Mapping[str, Value]) -> Value:
             raise ContractError(f"Assertion {name!r} is {value!r}; it must be MET, UNMET or UNKNOWN.", field=name)
     present = set(values.values())
     return next(value for value in (Value.UNMET, Value.UNKNOWN, Value.MET) if value in present)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A whole contract: the combined value, and every assertion with its own, in the frozen order."""
+
+    value: Value
+    assertions: Mapping[str, Judgement]
+
+    @property
+    def acceptance(self) -> Acceptance:
+        return ACCEPTANCE_OF[self.value]
+
+
+def evaluate(frozen: Collection[str], judgements: Mapping[str, Judgement]) -> Evaluation:
+    """Hold `judgements` against the names that were frozen. An assertion that nobody judged is UNKNOWN.
+
+    Raises ContractError with the field `contract` for names that are none, or the name of an assertion that was not
+    frozen, was frozen twice, or was given something other than a judgement.
+    """
+    if isinstance(frozen, str) or not all(_is_text(name) for name in frozen):
+        raise ContractError("A contract is a collection of names, and none of them is empty.", field="contract")
+    assertions = {name: judgements.get(name) or unknown("not judged") for name in frozen}
+    if len(assertions) < len(frozen):
+        twice = next(name for name in assertions if list(frozen).count(name) > 1)
+        raise ContractError(f"Assertion {twice!r} was frozen twice.", field=twice)
+    for name, judgement in judgements.items():
+        if name not in assertions:
+            raise ContractError(f"Assertion {name!r} is not in the frozen contract.", field=name)
+        if not isinstance(judgement, Judgement):
+            raise ContractError(f"Assertion {name!r} was not judged but given {judgement!r}.", field=name)
+    return Evaluation(combine({name: judged.value for name, judged in assertions.items()}), assertions)

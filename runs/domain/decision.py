@@ -29,6 +29,7 @@ class NextStep(StrEnum):
     WRITE = "write"
     CLAIM = "claim"  # the policy says that it is finished
     ASK = "ask"  # the policy asks a person
+    EXHAUSTED = "exhausted"  # every source was asked
     NONE = "none"
 
 
@@ -76,12 +77,15 @@ class Situation:
     short_of: Dimension | None = None  # what the next step could not be paid from
     overdue: bool = False  # the run's wall time is used up
     repeats: int = 0
+    new_path: bool = False  # the next step is a reasoned way that was not tried yet: allowed once
+    kinds_closed: bool = False  # every kind of attempt was fruitless up to its limit
     failure: Failure | None = None  # of the last action, not yet dealt with
     failed_kind: NextStep = NextStep.READ
     errors_in_a_row: int = 0
     max_same_error: int = 2
     attempts_left: bool = True  # of the operation that failed
     remaining_short_of: Dimension | None = None  # past a soft mark: what the rest of the work could not be paid from
+    worth_it: bool = True  # past a soft mark: whether the rest of the work is worth what it costs
     paused: bool = False
     approval_needed: bool = False
     approval_valid: bool = False
@@ -112,6 +116,8 @@ def _cancelled(s: Situation) -> Verdict | None:
         return None  # rule 9 asks the authority first, under the cancellation's own reason
     if EffectState.CONFIRMED in s.effects:
         return _stop(StopReason.CANCELLED_TOO_LATE)
+    if EffectState.COMPENSATED in s.effects:
+        return _stop(StopReason.CANCELLED_COMPENSATED)
     was_sent = s.effects & {EffectState.ABSENT, EffectState.REJECTED}
     return _stop(StopReason.CANCELLED_ABSENT if was_sent else StopReason.CANCELLED_UNSENT)
 
@@ -167,7 +173,8 @@ def _limit(s: Situation) -> Verdict | None:
 
 
 def _no_progress(s: Situation) -> Verdict | None:
-    return _stop(StopReason.NO_PROGRESS) if s.repeats else None
+    stuck = s.kinds_closed or (s.repeats > 0 and not s.new_path)
+    return _stop(StopReason.NO_PROGRESS) if stuck else None
 
 
 def _failure(s: Situation) -> Verdict | None:
@@ -183,6 +190,12 @@ def _failure(s: Situation) -> Verdict | None:
     return Verdict(Kind.RETRY) if read or s.failure.executed is False else _stop(StopReason.OUTCOME_UNCONFIRMED)
 
 
+def _past_soft_mark(s: Situation) -> Verdict | None:
+    if s.remaining_short_of:
+        return _stop(STOP_REASON[s.remaining_short_of])
+    return None if s.worth_it else _stop(StopReason.NOT_WORTH_GOING_ON)
+
+
 def _approval(s: Situation) -> Verdict | None:
     if s.approval_rejected:
         return _stop(StopReason.APPROVAL_REJECTED)
@@ -195,6 +208,8 @@ def _act(s: Situation) -> Verdict:
     match s.next_step:
         case NextStep.ASK | NextStep.NONE:
             return _stop(StopReason.QUESTION_ASKED)
+        case NextStep.EXHAUSTED:
+            return _stop(StopReason.SOURCES_EXHAUSTED)
         case NextStep.CLAIM:
             return Verdict(Kind.VALIDATE)
     return Verdict(Kind.ACT)
@@ -230,13 +245,9 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(9, "An effect with an open outcome: only look-ups, no write.", _open_effect),
     Rule(10, "Paused, or a hard limit, or what is left cannot pay for the next step: nothing new.", _limit),
-    Rule(11, "No progress: a person.", _no_progress),
+    Rule(11, "No progress, and no new path to try: a person.", _no_progress),
     Rule(12, "The last action failed: by its class.", _failure),
-    Rule(
-        13,
-        "A soft limit crossed, and what is left cannot pay for the rest: limit reached.",
-        lambda s: _stop(STOP_REASON[s.remaining_short_of]) if s.remaining_short_of else None,
-    ),
+    Rule(13, "Past a soft mark: the rest must fit into what is left, and be worth it.", _past_soft_mark),
     Rule(14, "A write without a valid approval where one is required: ask for it.", _approval),
     Rule(15, "Otherwise act.", _act),
 )

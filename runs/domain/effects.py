@@ -7,7 +7,7 @@ sending again is permitted once per proof of absence, with the same key and the 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -24,6 +24,7 @@ class EffectState(StrEnum):
     CONFIRMED = "confirmed"
     REJECTED = "rejected"
     ABSENT = "absent"  # the authority says definitely: not there
+    COMPENSATED = "compensated"  # it was confirmed, and a write of its own undid it
 
 
 UNRESOLVED = frozenset({EffectState.SENT, EffectState.ACKNOWLEDGED, EffectState.UNKNOWN})
@@ -120,7 +121,7 @@ class Effect:
     state: EffectState
     plan: WritePlan
     planned_at: datetime
-    sent_params: str = ""  # fingerprint of the parameters this key was first sent with
+    binding: str = ""  # what this key was first sent for: `binding_of` that plan
     approved_digest: str = ""
     approved_by: int | None = None
     approved_at: datetime | None = None
@@ -133,6 +134,7 @@ class Effect:
     next_look_at: datetime | None = None
     receipt: Mapping[str, Any] | None = None
     reason: str = ""  # why the service refused, or what does not fit
+    undoes: str = ""  # the key of the write that this one compensates
 
     @property
     def digest(self) -> str:
@@ -153,15 +155,71 @@ def approval_is_valid(effect: Effect, now: datetime) -> bool:
     )
 
 
-def may_send(effect: Effect) -> None:
-    """Raise EffectError unless sending this effect's plan is permitted now, as far as its own history decides.
+@dataclass(frozen=True)
+class KeyTerms:
+    """What a service declares about operation keys, once per tool. Without a declaration nothing is assumed."""
 
-    Permitted: never sent, or proven absent (a permitted resend keeps the key). A key belongs to one set of parameters.
+    in_flight: timedelta  # how long after its intent a request may still arrive
+    kept_for: timedelta | None = None  # from the first use of a key; None: for good
+    replays: bool = False  # the same key with the same parameters is carried out once, however often it is sent
+
+    def remembers(self, effect: Effect, now: datetime) -> bool:
+        """Whether the service still knows this key, if it ever got it. Counted from the plan, which is never later."""
+        return self.kept_for is None or now < effect.planned_at + self.kept_for
+
+
+class Permit(StrEnum):
+    """Why a write may be sent."""
+
+    FIRST = "first"  # it never was
+    PROVEN_ABSENT = "proven_absent"  # the authority has shown that it is not there: once per proof
+    REPLAY_GUARANTEE = "replay_guarantee"  # the service declares that the same key cannot take effect twice
+
+
+def binding_of(plan: WritePlan) -> str:
+    """What an operation key is bound to from its first sending on: the scope it is valid in, and the parameters."""
+    return fingerprint({"operation": plan.operation, "target": plan.target, "params": plan.params})
+
+
+def may_send(effect: Effect, terms: KeyTerms, now: datetime) -> Permit:
+    """Why sending this effect's plan is permitted now, as far as its own history decides; EffectError if it is not.
+
+    A permitted resend keeps the key. Once the service may have forgotten a key, asking about it is all that is safe.
     """
-    if effect.sent_params and effect.sent_params != fingerprint(effect.plan.params):
-        raise EffectError("This operation key was sent with other parameters.", field="operation_key")
-    if effect.state not in UNSENT | {EffectState.ABSENT}:
-        raise EffectError(f"This write is {effect.state.value}; it must not be sent again.", field="effect")
+    if effect.binding and effect.binding != binding_of(effect.plan):
+        raise EffectError("This operation key was sent for something else.", field="operation_key")
+    if effect.state in UNSENT:
+        return Permit.FIRST
+    if not terms.remembers(effect, now):
+        raise EffectError("The service may have forgotten this operation key; only a look-up is safe.", "operation_key")
+    if effect.state is EffectState.ABSENT:
+        return Permit.PROVEN_ABSENT
+    if effect.state in {EffectState.SENT, EffectState.UNKNOWN} and terms.replays:
+        return Permit.REPLAY_GUARANTEE
+    raise EffectError(f"This write is {effect.state.value}; it must not be sent again.", field="effect")
+
+
+def absence_is_proof(effect: Effect, terms: KeyTerms, now: datetime) -> bool:
+    """Whether "not there", said by the authoritative store, proves that the request did not and cannot take effect.
+
+    Not while it may be on its way, and not once the service may have forgotten the key.
+    """
+    if effect.sent_at is None:
+        return False
+    return now >= effect.sent_at + terms.in_flight and terms.remembers(effect, now)
+
+
+def compensated(effect: Effect, undoing: Effect) -> Effect:
+    """`effect` once the write `undoing` is confirmed to have undone it. History stays: key, receipt, times.
+
+    Raises EffectError unless `undoing` names this effect as what it undoes, and both are confirmed.
+    """
+    if undoing.undoes != effect.key:
+        raise EffectError(f"{undoing.key} does not undo {effect.key}.", field="undoes")
+    for one, field in ((effect, "effect"), (undoing, "undoing")):
+        if one.state is not EffectState.CONFIRMED:
+            raise EffectError(f"The write {one.key} is {one.state.value}, not confirmed.", field=field)
+    return replace(effect, state=EffectState.COMPENSATED)
 
 
 def what_a_failure_means(failure: Failure, looking: bool) -> Answer:
@@ -185,8 +243,3 @@ def still_answers(effect: Effect, answer: Answer, attempt: int) -> bool:
     if not effect.unresolved or answer in {Answer.UNREACHABLE, Answer.NOT_FOUND_YET}:
         return False
     return attempt == effect.times_sent or answer in {Answer.ACCEPTED, Answer.PENDING}
-
-
-def absence_is_proof(sent_at: datetime | None, now: datetime, grace: timedelta) -> bool:
-    """Whether "not there", said by the authoritative store, proves that the request can no longer arrive."""
-    return sent_at is not None and now >= sent_at + grace

@@ -1,4 +1,4 @@
-"""The catalogue of events: the only way a person moves a run (docs/rules.md, 10).
+"""The catalogue of events: the only way in which anybody moves a run (docs/rules.md, 10).
 
 Data, not code: the same entries drive the forms, the command line, the API and the help.
 """
@@ -32,6 +32,27 @@ ROLES: dict[str, tuple[str, tuple[Permission, ...]]] = {
 }
 
 
+class Sender(StrEnum):
+    PERSON = "person"
+    SERVICE = "service"  # through the signed endpoint, never by hand
+    CONTROL = "control"  # the control layer's own clock
+
+
+class Declared(StrEnum):
+    """What a workflow has to declare before an event means anything to its runs."""
+
+    AMENDMENTS = "amendments"  # what of a proposed write may be changed
+    COMPENSATION = "compensation"  # how a write is undone
+    SCOPES = "scopes"  # narrower contracts
+
+
+UNDECLARED = {
+    Declared.AMENDMENTS: "This workflow declares nothing of a proposed write that could be changed.",
+    Declared.COMPENSATION: "This workflow declares no way to undo its writes.",
+    Declared.SCOPES: "This workflow declares no narrower scope.",
+}
+
+
 def _text(title: str, most: int = 2000) -> dict[str, Any]:
     return {"type": "string", "title": title, "minLength": 1, "maxLength": most, "pattern": r"\S"}
 
@@ -57,7 +78,17 @@ class EventKind:
     needs_unresolved_effect: bool = False
     answers_plan: bool = False  # bound to the digest of the plan that was shown
     not_by_requester: bool = False
+    sender: Sender = Sender.PERSON
+    seconded_by: Permission | None = None  # takes two different people; the second has this permission
+    needs: Declared | None = None
+    asks_authority: bool = False  # leads to a look-up at once where a write has an open outcome
+    puts_up_again: bool = False  # no approval given before it holds any more
     checked_again: str = "The preconditions are read again from their sources."
+
+    @property
+    def costs_a_look_up(self) -> bool:
+        """Whether a person who sends it spends one of the follow-up checks, and cannot where none is left."""
+        return self.asks_authority and self.needs_unresolved_effect and self.sender is Sender.PERSON
 
     @property
     def states(self) -> frozenset[State]:
@@ -75,6 +106,7 @@ CATALOGUE: dict[Move, EventKind] = {
             Permission.OPERATE,
             _payload(),
             needs_unresolved_effect=True,
+            asks_authority=True,
             checked_again="The contract is evaluated on what the service answers.",
         ),
         EventKind(
@@ -94,7 +126,28 @@ CATALOGUE: dict[Move, EventKind] = {
             Permission.APPROVE,
             _payload(("reason",), reason=REASON),
             answers_plan=True,
+            puts_up_again=True,
             checked_again="Nothing is sent; the run stops for a person unless it has another way.",
+        ),
+        EventKind(
+            Move.APPROVAL_REVOKED,
+            "Take the approval back",
+            "The approved write is not sent, unless it has left already. It is put up for approval again.",
+            Permission.APPROVE,
+            _payload(("reason",), reason=REASON),
+            puts_up_again=True,
+            checked_again="The write is put up again, on what is read then.",
+        ),
+        EventKind(
+            Move.PLAN_AMENDED,
+            "Change the write",
+            "Changes what is proposed. Whoever changes it counts as asking for it, and somebody else has to approve.",
+            Permission.OPERATE,
+            _payload(("changes", "reason"), changes={"type": "object", "title": "Changes"}, reason=REASON),
+            answers_plan=True,
+            needs=Declared.AMENDMENTS,
+            puts_up_again=True,
+            checked_again="The changed plan is checked against the order and the policy, and approved anew.",
         ),
         EventKind(
             Move.EVIDENCE_SUPPLIED,
@@ -102,6 +155,7 @@ CATALOGUE: dict[Move, EventKind] = {
             "Adds what you know, marked as a person's word. It does not confirm a write by itself.",
             Permission.OPERATE,
             _payload(("statement", "reference"), statement=_text("What you know"), reference=REFERENCE),
+            asks_authority=True,
             checked_again="The authority is asked again where it can be; your statement stands beside its answer.",
         ),
         EventKind(
@@ -111,6 +165,7 @@ CATALOGUE: dict[Move, EventKind] = {
             Permission.OPERATE,
             _payload(("reference",), reference=REFERENCE),
             needs_unresolved_effect=True,
+            asks_authority=True,
             checked_again="The service is asked by operation key.",
         ),
         EventKind(
@@ -120,6 +175,18 @@ CATALOGUE: dict[Move, EventKind] = {
             Permission.OPERATE,
             _payload(("reference",), reference=REFERENCE),
             needs_unresolved_effect=True,
+            asks_authority=True,
+            checked_again="The service is asked by operation key.",
+        ),
+        EventKind(
+            Move.CALLBACK_RECEIVED,
+            "The service called back",
+            "A signed message says that something became of a write. It is no evidence: the service is asked.",
+            Permission.OPERATE,
+            _payload(("operation_key",), operation_key=_text("Operation key", 120), reference=REFERENCE),
+            needs_unresolved_effect=True,
+            sender=Sender.SERVICE,
+            asks_authority=True,
             checked_again="The service is asked by operation key.",
         ),
         EventKind(
@@ -129,6 +196,7 @@ CATALOGUE: dict[Move, EventKind] = {
             Permission.OPERATE,
             _payload(("reference",), reference=_text("Name of the credential (never the secret)", 100)),
             reasons=frozenset({StopReason.CREDENTIAL_REFUSED}),
+            asks_authority=True,
             checked_again="The credential is tried on the call that was refused.",
         ),
         EventKind(
@@ -138,7 +206,23 @@ CATALOGUE: dict[Move, EventKind] = {
             Permission.OPERATE,
             _payload(("reference",), reference=REFERENCE),
             reasons=frozenset({StopReason.ACCESS_REFUSED}),
+            asks_authority=True,
             checked_again="The access is tried on the call that was refused.",
+        ),
+        EventKind(
+            Move.INPUT_CORRECTED,
+            "Correct the input",
+            "Corrects one field of what was asked for. What the run is about cannot be changed: that is another run.",
+            Permission.OPERATE,
+            _payload(
+                ("field", "value", "reason"),
+                field=_text("Field", 60),
+                value=_text("Corrected value", 200),
+                reason=REASON,
+            ),
+            reasons=frozenset({StopReason.INPUT_INVALID, StopReason.NOT_FOUND}),
+            puts_up_again=True,
+            checked_again="The corrected input is checked like a new one, and everything is read again for it.",
         ),
         EventKind(
             Move.POLICY_CONFIRMED,
@@ -147,6 +231,7 @@ CATALOGUE: dict[Move, EventKind] = {
             Permission.OPERATE,
             _payload(("reference",), reference=REFERENCE),
             reasons=frozenset({StopReason.FACTS_IN_CONFLICT, StopReason.FACTS_MISSING}),
+            puts_up_again=True,
             checked_again="The policies are read again; a conflict that is still there is reported.",
         ),
         EventKind(
@@ -161,6 +246,17 @@ CATALOGUE: dict[Move, EventKind] = {
                 reason=REASON,
             ),
             not_by_requester=True,
+            puts_up_again=True,
+        ),
+        EventKind(
+            Move.SCOPE_NARROWED,
+            "Narrow the scope",
+            "Asks for less than was asked for. The person who asked for the run confirms it.",
+            Permission.OPERATE,
+            _payload(("scope", "reason"), scope=_text("Narrower scope", 60), reason=REASON),
+            needs=Declared.SCOPES,
+            puts_up_again=True,
+            checked_again="A new version of the contract is frozen; the old one, and every budget, stays as it is.",
         ),
         EventKind(
             Move.RESUMED_AFTER_REVIEW,
@@ -168,6 +264,7 @@ CATALOGUE: dict[Move, EventKind] = {
             "You looked at it and the run may go on from where it stopped.",
             Permission.OPERATE,
             _payload(("reason",), reason=REASON),
+            puts_up_again=True,
         ),
         EventKind(
             Move.CANCEL_REQUESTED,
@@ -175,7 +272,38 @@ CATALOGUE: dict[Move, EventKind] = {
             "Withdraws the request. If a write may have been delivered, the service is asked first what became of it.",
             Permission.OPERATE,
             _payload(("reason",), reason=REASON),
+            asks_authority=True,
             checked_again="If anything may have been sent, the service is asked what became of it.",
+        ),
+        EventKind(
+            Move.COMPENSATION_APPROVED,
+            "Undo it",
+            "Lets the writes that took effect be undone, the last one first. Each is a write of its own.",
+            Permission.APPROVE,
+            _payload(("reason",), reason=REASON),
+            reasons=frozenset({StopReason.CANCELLED_TOO_LATE}),
+            not_by_requester=True,
+            needs=Declared.COMPENSATION,
+            checked_again="Whether each write can still be undone is read again just before.",
+        ),
+        EventKind(
+            Move.CLOSED_UNRESOLVED,
+            "Close with the outcome unknown",
+            "Ends the run although nobody knows what became of a write. It stays marked as unknown in every figure.",
+            Permission.OPERATE,
+            _payload(("reason", "reference"), reason=REASON, reference=REFERENCE),
+            needs_unresolved_effect=True,
+            seconded_by=Permission.APPROVE,
+            checked_again="Nothing; the write stays unknown, and its key stays on record.",
+        ),
+        EventKind(
+            Move.RETRY_SCHEDULED,
+            "Try the same read again",
+            "A read failed in passing and is repeated, after a wait that grows.",
+            Permission.OPERATE,
+            _payload(),
+            sender=Sender.CONTROL,
+            checked_again="Everything that has grown old meanwhile is read again.",
         ),
         EventKind(
             Move.PAUSED,
@@ -191,9 +319,13 @@ CATALOGUE: dict[Move, EventKind] = {
             "Ends the pause.",
             Permission.OPERATE,
             _payload(),
+            puts_up_again=True,
         ),
     )
 }
+
+
+FROM_PEOPLE = {move: kind for move, kind in CATALOGUE.items() if kind.sender is Sender.PERSON}
 
 
 @dataclass(frozen=True)
@@ -207,6 +339,9 @@ class Standing:
     cancel_requested: bool
     paused: bool
     follow_up_checks_left: int
+    approved_unsent: bool = False  # an approval was given and not used yet
+    anything_sent: bool = False  # some write of this run may have left
+    declared: frozenset[Declared] = frozenset()  # by its workflow
 
 
 def why_not(kind: EventKind, run: Standing) -> str:
@@ -220,13 +355,20 @@ def why_not(kind: EventKind, run: Standing) -> str:
     if kind.reasons and run.stop_reason not in kind.reasons:
         wanted = " or ".join(sorted(reason.value.replace("_", " ") for reason in kind.reasons))
         return f"Answers a run that stopped for {wanted}."
+    if kind.needs and kind.needs not in run.declared:
+        return UNDECLARED[kind.needs]
     if kind.needs_unresolved_effect and not run.effect_unresolved:
         return "No write of this run has an open outcome."
-    asks = kind.move in {Move.RECONCILE_REQUESTED, Move.EFFECT_CONFIRMED, Move.EFFECT_REFUTED}
-    if asks and run.follow_up_checks_left <= 0:
+    if kind.costs_a_look_up and run.follow_up_checks_left <= 0:
         return "The follow-up look-ups are used up; somebody entitled may extend them."
     if kind.move is Move.CANCEL_REQUESTED and run.cancel_requested:
         return "A cancellation is already being verified."
+    if kind.move is Move.APPROVAL_REVOKED and not run.approved_unsent:
+        return "No approval is waiting to be used."
+    if kind.move is Move.INPUT_CORRECTED and run.anything_sent:
+        return "Something was sent for this input already; a corrected one is another run."
+    if kind.move is Move.CLOSED_UNRESOLVED and run.outcome is Outcome.WAITING:
+        return "The service is still asked about the write by itself."
     if kind.move is Move.UNPAUSED and not run.paused:
         return "The run is not paused."
     if kind.move is Move.PAUSED and run.paused:

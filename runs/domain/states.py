@@ -58,6 +58,8 @@ class StopReason(StrEnum):
     NOT_FOUND = "not_found"
     TOOL_MISSING = "tool_missing"
     NO_PROGRESS = "no_progress"
+    SOURCES_EXHAUSTED = "sources_exhausted"
+    NOT_WORTH_GOING_ON = "not_worth_going_on"
     QUESTION_ASKED = "question_asked"
     OUTCOME_UNCONFIRMED = "outcome_unconfirmed"
     CANCELLED_TOO_LATE = "cancelled_too_late"
@@ -67,6 +69,7 @@ class StopReason(StrEnum):
     WORKFLOW_MISSING = "workflow_missing"
     LIMIT_STEPS = "limit_steps"
     LIMIT_MODEL_TURNS = "limit_model_turns"
+    LIMIT_TOKENS = "limit_tokens"
     LIMIT_TOOL_ATTEMPTS = "limit_tool_attempts"
     LIMIT_EXTERNAL_WRITES = "limit_external_writes"
     LIMIT_STATUS_CHECKS = "limit_status_checks"
@@ -75,6 +78,7 @@ class StopReason(StrEnum):
     SAME_ERROR_REPEATED = "same_error_repeated"
     CANCELLED_UNSENT = "cancelled_unsent"
     CANCELLED_ABSENT = "cancelled_absent"
+    CANCELLED_COMPENSATED = "cancelled_compensated"
 
     @property
     def outcome(self) -> Outcome:
@@ -104,6 +108,8 @@ OUTCOME_OF: dict[StopReason, Outcome] = {
             StopReason.NOT_FOUND,
             StopReason.TOOL_MISSING,
             StopReason.NO_PROGRESS,
+            StopReason.SOURCES_EXHAUSTED,
+            StopReason.NOT_WORTH_GOING_ON,
             StopReason.QUESTION_ASKED,
             StopReason.OUTCOME_UNCONFIRMED,
             StopReason.CANCELLED_TOO_LATE,
@@ -115,6 +121,7 @@ OUTCOME_OF: dict[StopReason, Outcome] = {
         Outcome.LIMIT_REACHED: [
             StopReason.LIMIT_STEPS,
             StopReason.LIMIT_MODEL_TURNS,
+            StopReason.LIMIT_TOKENS,
             StopReason.LIMIT_TOOL_ATTEMPTS,
             StopReason.LIMIT_EXTERNAL_WRITES,
             StopReason.LIMIT_STATUS_CHECKS,
@@ -122,7 +129,11 @@ OUTCOME_OF: dict[StopReason, Outcome] = {
             StopReason.LIMIT_COST,
             StopReason.SAME_ERROR_REPEATED,
         ],
-        Outcome.CANCELLED: [StopReason.CANCELLED_UNSENT, StopReason.CANCELLED_ABSENT],
+        Outcome.CANCELLED: [
+            StopReason.CANCELLED_UNSENT,
+            StopReason.CANCELLED_ABSENT,
+            StopReason.CANCELLED_COMPENSATED,
+        ],
     }.items()
     for reason in reasons
 }
@@ -152,19 +163,28 @@ class Move(StrEnum):
     DECLINED = "declined"
     WITHDRAWN = "withdrawn"
 
+    RETRY_SCHEDULED = "retry_scheduled"
+
     APPROVAL_GRANTED = "approval_granted"
     APPROVAL_REJECTED = "approval_rejected"
+    APPROVAL_REVOKED = "approval_revoked"
+    PLAN_AMENDED = "plan_amended"
     RECONCILE_REQUESTED = "reconcile_requested"
     EVIDENCE_SUPPLIED = "evidence_supplied"
     EFFECT_CONFIRMED = "effect_confirmed"
     EFFECT_REFUTED = "effect_refuted"
+    CALLBACK_RECEIVED = "callback_received"
     LATE_RESULT = "late_result"
     CREDENTIAL_REPLACED = "credential_replaced"
     ACCESS_GRANTED = "access_granted"
+    INPUT_CORRECTED = "input_corrected"
     POLICY_CONFIRMED = "policy_confirmed"
+    SCOPE_NARROWED = "scope_narrowed"
     BUDGET_EXTENDED = "budget_extended"
     RESUMED_AFTER_REVIEW = "resumed_after_review"
     CANCEL_REQUESTED = "cancel_requested"
+    COMPENSATION_APPROVED = "compensation_approved"
+    CLOSED_UNRESOLVED = "closed_unresolved"
     PAUSED = "paused"
     UNPAUSED = "unpaused"
 
@@ -187,17 +207,25 @@ TRANSITIONS: dict[tuple[State, Move], State] = {
     (State.AWAITING_APPROVAL, Move.APPROVAL_GRANTED): State.EXECUTING,
     (State.AWAITING_APPROVAL, Move.APPROVAL_REJECTED): State.PLANNING,
     (State.AWAITING_APPROVAL, Move.APPROVAL_LAPSED): State.BLOCKED,
+    (State.AWAITING_APPROVAL, Move.PLAN_AMENDED): State.PLANNING,
+    (State.BLOCKED, Move.PLAN_AMENDED): State.PLANNING,
+    (State.BLOCKED, Move.APPROVAL_REVOKED): State.PLANNING,
     (State.BLOCKED, Move.RECONCILE_REQUESTED): State.VALIDATING,
     (State.BLOCKED, Move.EVIDENCE_SUPPLIED): State.VALIDATING,
     (State.BLOCKED, Move.EFFECT_CONFIRMED): State.VALIDATING,
     (State.BLOCKED, Move.EFFECT_REFUTED): State.VALIDATING,
+    (State.BLOCKED, Move.CALLBACK_RECEIVED): State.VALIDATING,
     (State.BLOCKED, Move.LATE_RESULT): State.VALIDATING,
     (State.BLOCKED, Move.CREDENTIAL_REPLACED): State.PLANNING,
     (State.BLOCKED, Move.ACCESS_GRANTED): State.PLANNING,
+    (State.BLOCKED, Move.INPUT_CORRECTED): State.PLANNING,
     (State.BLOCKED, Move.POLICY_CONFIRMED): State.PLANNING,
+    (State.BLOCKED, Move.SCOPE_NARROWED): State.PLANNING,
     (State.BLOCKED, Move.BUDGET_EXTENDED): State.PLANNING,
     (State.BLOCKED, Move.RESUMED_AFTER_REVIEW): State.PLANNING,
     (State.BLOCKED, Move.UNPAUSED): State.PLANNING,
+    (State.BLOCKED, Move.COMPENSATION_APPROVED): State.EXECUTING,
+    (State.BLOCKED, Move.CLOSED_UNRESOLVED): State.FAILED,
     # Said while a worker is just looking: it takes that in, and stays where it is.
     **{
         (state, move): state
@@ -210,6 +238,9 @@ TRANSITIONS: dict[tuple[State, Move], State] = {
             Move.BUDGET_EXTENDED,
         )
     },
+    **_same(Move.RETRY_SCHEDULED, WORKING),
+    **_same(Move.APPROVAL_REVOKED, WORKING - {State.RECEIVED}),
+    **_same(Move.CALLBACK_RECEIVED, WORKING - {State.RECEIVED}),
     # A cancellation asks; what becomes of the run is the decision's business, once the authority has answered.
     **_same(Move.CANCEL_REQUESTED),
     **_same(Move.LATE_RESULT, OPEN - {State.BLOCKED}),

@@ -29,7 +29,7 @@ from runs.engine.commit import LeaseLost
 from runs.engine.events import read_inbox
 from runs.engine.held import Held, pace
 from runs.engine.outlook import Outlook, look
-from runs.engine.stops import next_due, stop
+from runs.engine.stops import close_unresolved, next_due, stop
 from runs.models import Run
 from runs.tools.tool import ToolKind
 from runs.workflows import registry
@@ -66,6 +66,10 @@ def _park(held: Held) -> bool:
 def _drive(held: Held) -> bool:
     calls.settle_interrupted(held)
     read_inbox(held)
+    if held.state in FINAL:
+        close_unresolved(held)
+        _nudge(held)
+        return False
     if not _has_something_to_do(held):
         held.give_back(next_due(held))
         return held.more_inbox
@@ -95,7 +99,9 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 assert verdict.reason
                 stop(held, verdict.reason, outlook.found)
             case Kind.RETRY:
-                held.give_back(_retry_at(held))
+                again_at = _retry_at(held)
+                held.move(Move.RETRY_SCHEDULED, at=again_at)
+                held.give_back(again_at)
                 return False
             case Kind.ASK_APPROVAL:
                 _ask_approval(held, outlook)

@@ -5,27 +5,28 @@ The intent is committed before the call leaves, and for a write that commit is t
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
 
 from runs.domain.budget import Charge, Dimension
-from runs.domain.contract import Fact
+from runs.domain.contract import Fact, Value
 from runs.domain.effects import (
     UNRESOLVED,
     Answer,
     Effect,
     EffectState,
+    KeyTerms,
     absence_is_proof,
     after,
-    fingerprint,
+    binding_of,
     in_doubt,
     may_send,
     what_a_failure_means,
 )
 from runs.domain.errors import Failure, classify
-from runs.domain.progress import attempt_fingerprint
+from runs.domain.progress import Gain, attempt_fingerprint, changes
 from runs.domain.redaction import clean, redact
 from runs.engine import commit
 from runs.engine.commit import LeaseLost
@@ -76,12 +77,12 @@ def make(held: Held, planned: Planned) -> None:
 def _mark_as_sent(held: Held, planned: Planned) -> None:
     effect = planned.effect
     assert effect
-    may_send(effect)
+    permit = may_send(effect, terms_of(planned.tool), held.now())
     held.put(
         replace(
             effect,
             state=EffectState.SENT,
-            sent_params=fingerprint(effect.plan.params),
+            binding=binding_of(effect.plan),
             sent_at=held.now(),
             times_sent=effect.times_sent + 1,
             last_answer=None,
@@ -89,7 +90,7 @@ def _mark_as_sent(held: Held, planned: Planned) -> None:
             reason="",
         )
     )
-    held.record("write_sent", operation_key=effect.key, target=effect.plan.target, digest=effect.digest)
+    held.record("write_sent", operation_key=effect.key, target=effect.plan.target, digest=effect.digest, permit=permit)
 
 
 def _intend(held: Held, planned: Planned) -> dict[str, Any]:
@@ -135,12 +136,14 @@ def _call(held: Held, planned: Planned) -> Call:
 
 def _can_no_longer_arrive(held: Held, effect: Effect) -> bool:
     assert held.workflow
-    return absence_is_proof(effect.sent_at, held.now(), in_flight(held.workflow.tools[effect.plan.operation]))
+    return absence_is_proof(effect, terms_of(held.workflow.tools[effect.plan.operation]), held.now())
 
 
-def in_flight(tool: Tool) -> timedelta:
-    """How long after its intent a request may still be on its way: its worker's time, the call's, the service's."""
-    return timedelta(seconds=MARGIN + tool.deadline) + pace(tool.in_flight_grace)
+def terms_of(tool: Tool) -> KeyTerms:
+    """What holds for this tool's operation keys. A request is on its way for its worker's time, the call's, the
+    service's."""
+    in_flight = timedelta(seconds=MARGIN + tool.deadline) + pace(tool.in_flight_grace)
+    return KeyTerms(in_flight, tool.key_kept_for, tool.replays)
 
 
 def _clean(held: Held, result: Result) -> Result:
@@ -157,6 +160,7 @@ def _clean(held: Held, result: Result) -> Result:
 
 def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result | Failure) -> None:
     failed = isinstance(result, Failure)
+    before = _known(held, planned)
     data = {} if isinstance(result, Failure) else redact(result.data, known_secrets(), held.identifiers())
     answer = _answered(held, planned, result) if planned.effect else None
     if planned.read and isinstance(result, Result):
@@ -169,8 +173,11 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
     else:
         held.failure = None
         held.progress = held.progress.succeeded(planned.tool.name)
+    gain = _gain(before, _known(held, planned), planned, result)
+    held.progress = held.progress.gained(gain)
     settled = {
         **step,
+        "gain": {name: value for name, value in asdict(gain).items() if value},
         "status": Step.Status.FAILED if failed else Step.Status.DONE,
         "summary": result.message if isinstance(result, Failure) else result.says,
         "code": result.code if isinstance(result, Failure) else answer or "",
@@ -196,6 +203,34 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
         status=settled["status"],
         code=settled["code"],
         fingerprint=settled["fingerprint"],
+    )
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a step may change: the assertions, the fact it reads, the write it is about."""
+
+    values: Mapping[str, Value]
+    fact: Fact | None
+    effect: EffectState | None
+
+
+def _known(held: Held, planned: Planned) -> _Known:
+    return _Known(
+        values={name: judged.value for name, judged in held.judgements().items()},
+        fact=held.facts.get(planned.read.fact) if planned.read else None,
+        effect=next((effect.state for effect in held.effects if effect.key == planned.key), None),
+    )
+
+
+def _gain(before: _Known, after: _Known, planned: Planned, result: Result | Failure) -> Gain:
+    is_new = after.fact and (before.fact is None or before.fact.data != after.fact.data)
+    return Gain(
+        changed=changes(before.values, after.values),
+        evidence=[after.fact.reference or after.fact.name] if after.fact and is_new else [],
+        expected=planned.expects,
+        came=result.message if isinstance(result, Failure) else result.says,
+        effect=(before.effect, after.effect) if before.effect and after.effect else None,
     )
 
 
@@ -277,6 +312,7 @@ def settle_interrupted(held: Held) -> None:
                 "code": "interrupted",
                 "error_class": classify("interrupted"),
                 "fingerprint": "",
+                "gain": {},
                 "settled_at": held.now(),
                 "response": None,
             }

@@ -40,7 +40,7 @@ WITH run AS (
        SET state = %(state)s, outcome = %(outcome)s, stop_reason = %(stop_reason)s, acceptance = %(acceptance)s,
            recovery = %(recovery)s, error_class = %(error_class)s, error_count = %(error_count)s,
            question = %(question)s, effects_at_risk = %(effects_at_risk)s, cancel_requested = %(cancel_requested)s,
-           paused = %(paused)s,
+           paused = %(paused)s, input = %(input)s, acts_for = %(acts_for)s,
            stopped_at = %(stopped_at)s, steps = %(steps)s, stretch = %(stretch)s, budget = %(budget)s,
            progress = %(progress)s, role = %(role)s, answer_by = %(answer_by)s,
            dispatches = CASE WHEN %(brought_on)s THEN 0 ELSE dispatches END,
@@ -56,9 +56,9 @@ WITH run AS (
 ), settled_step AS (
     UPDATE runs_step
        SET status = s.status, summary = s.summary, code = s.code, error_class = s.error_class,
-           fingerprint = s.fingerprint, settled_at = s.settled_at
+           fingerprint = s.fingerprint, gain = s.gain, settled_at = s.settled_at
       FROM run, jsonb_to_recordset(%(settled_steps)s) AS s(seq int, status text, summary text, code text,
-           error_class text, fingerprint text, settled_at timestamptz)
+           error_class text, fingerprint text, gain jsonb, settled_at timestamptz)
      WHERE runs_step.run_id = run.id AND runs_step.seq = s.seq
  RETURNING runs_step.id, runs_step.seq
 ), answer AS (
@@ -68,9 +68,9 @@ WITH run AS (
      WHERE runs_steppayload.step_id = settled_step.id AND a.seq = settled_step.seq
 ), intent AS (
     INSERT INTO runs_step (run_id, seq, stretch, kind, operation, operation_key, expects, charge, token, status,
-                           summary, code, error_class, fingerprint, started_at, deadline_at)
+                           summary, code, error_class, fingerprint, gain, started_at, deadline_at)
     SELECT run.id, i.seq, i.stretch, i.kind, i.operation, i.operation_key, i.expects, i.charge, %(token)s, i.status,
-           i.summary, '', '', i.fingerprint, i.started_at, i.deadline_at
+           i.summary, '', '', i.fingerprint, '{}', i.started_at, i.deadline_at
       FROM run, jsonb_to_recordset(%(intents)s) AS i(seq int, stretch int, kind text, operation text,
            operation_key text, expects text, charge jsonb, status text, summary text, fingerprint text,
            started_at timestamptz, deadline_at timestamptz)
@@ -88,16 +88,16 @@ WITH run AS (
        SET data = excluded.data, source = excluded.source, reference = excluded.reference,
            read_at = excluded.read_at, stretch = excluded.stretch
 ), effect AS (
-    INSERT INTO runs_effect (run_id, operation_key, operation, sent_params, state, plan, plan_digest, planned_at,
-                             approved_digest, approved_by_id, approved_at, approval_expires_at, sent_at, times_sent,
-                             look_ups, last_answer, answered_at, next_look_at, receipt, reason)
+    INSERT INTO runs_effect (run_id, operation_key, operation, undoes, binding, state, plan, plan_digest,
+                             planned_at, approved_digest, approved_by_id, approved_at, approval_expires_at, sent_at,
+                             times_sent, look_ups, last_answer, answered_at, next_look_at, receipt, reason)
     SELECT run.id, e.*
-      FROM run, jsonb_to_recordset(%(effects)s) AS e(operation_key text, operation text, sent_params text, state text,
-           plan jsonb, plan_digest text, planned_at timestamptz, approved_digest text, approved_by_id int,
+      FROM run, jsonb_to_recordset(%(effects)s) AS e(operation_key text, operation text, undoes text, binding text,
+           state text, plan jsonb, plan_digest text, planned_at timestamptz, approved_digest text, approved_by_id int,
            approved_at timestamptz, approval_expires_at timestamptz, sent_at timestamptz, times_sent int, look_ups int,
            last_answer text, answered_at timestamptz, next_look_at timestamptz, receipt jsonb, reason text)
     ON CONFLICT (operation_key) DO UPDATE
-       SET sent_params = excluded.sent_params, state = excluded.state, plan = excluded.plan,
+       SET binding = excluded.binding, state = excluded.state, plan = excluded.plan,
            plan_digest = excluded.plan_digest, planned_at = excluded.planned_at,
            approved_digest = excluded.approved_digest, approved_by_id = excluded.approved_by_id,
            approved_at = excluded.approved_at, approval_expires_at = excluded.approval_expires_at,
@@ -215,6 +215,8 @@ def commit(
         "effects_at_risk": run.effects_at_risk,
         "cancel_requested": run.cancel_requested,
         "paused": run.paused,
+        "input": _json(run.input),
+        "acts_for": run.acts_for,
         "brought_on": bool(run.outcome) or any(step["status"] != "interrupted" for step in pending.settled_steps),
         "stopped_at": run.stopped_at,
         "steps": run.steps,

@@ -7,6 +7,7 @@ once, and marked. One that is no longer possible is refused with its reason and 
 from dataclasses import replace
 from datetime import timedelta
 
+from runs import case
 from runs.domain.budget import BudgetError, Dimension
 from runs.domain.effects import UNSENT, Answer, Effect, EffectState, still_answers
 from runs.domain.errors import DomainError
@@ -15,23 +16,6 @@ from runs.domain.states import Move, Recovery, StopReason
 from runs.engine.calls import settle_effect
 from runs.engine.held import Held
 from runs.models import InboxEvent
-
-PUT_UP_AGAIN = {
-    Move.RESUMED_AFTER_REVIEW,
-    Move.POLICY_CONFIRMED,
-    Move.BUDGET_EXTENDED,
-    Move.APPROVAL_REJECTED,
-    Move.UNPAUSED,
-}
-ASKS_THE_AUTHORITY = {
-    Move.RECONCILE_REQUESTED,
-    Move.EFFECT_CONFIRMED,
-    Move.EFFECT_REFUTED,
-    Move.EVIDENCE_SUPPLIED,
-    Move.CREDENTIAL_REPLACED,
-    Move.ACCESS_GRANTED,
-    Move.CANCEL_REQUESTED,
-}
 
 
 class NotPossible(Exception):
@@ -49,7 +33,11 @@ def read_inbox(held: Held) -> None:
         except NotPossible as reason:
             refusal = str(reason)
         result = InboxEvent.Result.REFUSED if refusal else InboxEvent.Result.APPLIED
-        held.pending.inbox.append({"id": event.pk, "result": result, "result_reason": refusal})
+        held.pending.inbox += [
+            {"id": number, "result": result, "result_reason": refusal}
+            for number in (event.pk, event.seconds_id)
+            if number
+        ]
         held.record("event_refused" if refusal else "event_applied", event.actor_id, name=event.name, why=refusal)
         held.woken = held.woken or not refusal
     held.more_inbox = False
@@ -57,7 +45,8 @@ def read_inbox(held: Held) -> None:
 
 def _apply(held: Held, event: InboxEvent) -> None:
     move = Move(event.name)
-    if refusal := why_not(CATALOGUE[move], held.bring_up_to_date().standing()):
+    kind = CATALOGUE[move]
+    if refusal := why_not(kind, case.standing(held.bring_up_to_date(), held.effects)):
         raise NotPossible(refusal)
     if held.workflow is None and move is not Move.CANCEL_REQUESTED:
         raise NotPossible("The run's workflow is not installed; nothing can be carried out for it.")
@@ -69,6 +58,8 @@ def _apply(held: Held, event: InboxEvent) -> None:
             held.rejected = event.payload["reason"]
         case Move.BUDGET_EXTENDED:
             _extend(held, event)
+        case Move.INPUT_CORRECTED:
+            _correct(held, event)
         case Move.CANCEL_REQUESTED:
             held.run.cancel_requested = True
         case Move.PAUSED:
@@ -79,10 +70,10 @@ def _apply(held: Held, event: InboxEvent) -> None:
             if held.run.stop_reason == StopReason.CANCELLED_TOO_LATE:
                 held.run.cancel_requested = False  # a person looked, and keeps what was done
             held.run.recovery = Recovery.NONE
-            held.progress = replace(held.progress, repeats=0)
-    if move in ASKS_THE_AUTHORITY:
+            held.progress = held.progress.reviewed()
+    if kind.asks_authority:
         held.asked = held.open_effect is not None
-    if move in PUT_UP_AGAIN:
+    if kind.puts_up_again:
         _forget_approvals(held)
     if move is not Move.PAUSED:  # the stop that follows takes that transition
         held.move(move, event.actor_id, payload=event.payload)
@@ -123,6 +114,13 @@ def _extend(held: Held, event: InboxEvent) -> None:
         held.ledger = held.ledger.extend(dimension, event.payload["by"], held.workflow.planned(dimension))
     except (BudgetError, KeyError, ValueError) as problem:
         raise NotPossible(str(problem)) from None
+
+
+def _correct(held: Held, event: InboxEvent) -> None:
+    assert held.workflow
+    run = held.run
+    run.input = {**run.input, event.payload["field"]: event.payload["value"]}
+    run.acts_for = held.workflow.acts_for(run.input, run.requester.get_username())
 
 
 def _forget_approvals(held: Held) -> None:

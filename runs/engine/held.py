@@ -1,5 +1,6 @@
 """A run in a worker's hands: what was loaded, what has changed since, and how it is written back."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 
 from runs.domain.budget import Ledger
-from runs.domain.contract import ACCEPTANCE_OF, Fact, Judgement, Value, combine
+from runs.domain.contract import ACCEPTANCE_OF, Fact, Judgement, Value
 from runs.domain.effects import Effect
 from runs.domain.errors import ErrorClass, Failure
 from runs.domain.progress import Progress
@@ -112,7 +113,8 @@ class Held:
         self.pending.effects[effect.key] = {
             "operation_key": effect.key,
             "operation": effect.plan.operation,
-            "sent_params": effect.sent_params,
+            "undoes": effect.undoes,
+            "binding": effect.binding,
             "state": effect.state,
             "plan": plan,
             "plan_digest": effect.digest,
@@ -135,12 +137,11 @@ class Held:
         self.failure, self.failed_call = failure, call
         self.progress = self.progress.failed(call.tool.name, failure.error_class)
 
-    def judgements(self) -> dict[str, Judgement]:
-        return self.workflow.judge(self.context()) if self.workflow else {}
+    def judgements(self) -> Mapping[str, Judgement]:
+        return self.workflow.judge(self.context()).assertions if self.workflow else {}
 
     def contract(self) -> Value:
-        judged = self.judgements()
-        return combine({name: judgement.value for name, judgement in judged.items()}) if judged else Value.UNKNOWN
+        return self.workflow.judge(self.context()).value if self.workflow else Value.UNKNOWN
 
     @property
     def open_effect(self) -> Effect | None:

@@ -7,11 +7,22 @@ from runs.agents.policies import POLICIES
 from runs.domain.budget import CLAIM, FIRST_WRITE, READ, RESEND, Charge, Dimension
 from runs.domain.contract import Judgement, Value
 from runs.domain.decision import FactsState, NextStep, OpenEffect, Situation
-from runs.domain.effects import MEANING, UNSENT, Answer, Effect, EffectState, WritePlan, approval_is_valid, fingerprint
+from runs.domain.effects import (
+    MEANING,
+    UNSENT,
+    Answer,
+    Effect,
+    EffectError,
+    EffectState,
+    WritePlan,
+    approval_is_valid,
+    binding_of,
+    may_send,
+)
 from runs.domain.proposals import Ask, Claim, Proposal, Write
-from runs.engine.calls import Planned
+from runs.engine.calls import Planned, terms_of
 from runs.engine.held import Held
-from runs.tools.tool import ToolKind
+from runs.tools.tool import Tool, ToolKind
 from runs.workflows.definition import Context, Read, Workflow
 
 
@@ -49,6 +60,8 @@ def look(held: Held) -> Outlook:
                 effect = _effect_for(workflow, context, plan)
                 next_step, charge = NextStep.WRITE, (RESEND if effect.times_sent else FIRST_WRITE)
                 call = Planned(workflow.tools[plan.operation], plan.params, charge, plan.expected, effect=effect)
+                if says := _must_not_be_sent(effect, call.tool, held.now()):
+                    next_step, found, call = NextStep.ASK, says, None
             case Claim():
                 next_step, charge = NextStep.CLAIM, CLAIM
             case Ask(question):
@@ -69,13 +82,15 @@ def look(held: Held) -> Outlook:
         refused=any(known.state is EffectState.REJECTED for known in held.effects),
         short_of=None if open_effect else held.ledger.short_of(charge),
         overdue=_overdue(held),
-        repeats=held.progress.repeats,
+        repeats=held.progress.repeats + held.progress.handed_back,
+        kinds_closed=held.progress.kinds_closed(workflow.fruitless),
         failure=failure,
         failed_kind=_kind_of(held.failed_call),
         errors_in_a_row=held.progress.errors_in_a_row,
         max_same_error=workflow.max_same_error,
         attempts_left=held.progress.failures.get(held.progress.error_operation, 0) < workflow.retries,
         remaining_short_of=_remaining_short_of(held, workflow, context),
+        worth_it=not _past_soft_mark(held) or workflow.worth_it(context),
         paused=held.run.paused,
         approval_needed=bool(effect and effect.plan.needs_approval),
         approval_valid=bool(effect and approval_is_valid(effect, held.now())),
@@ -131,13 +146,24 @@ def _overdue(held: Held) -> bool:
 
 def _remaining_short_of(held: Held, workflow: Workflow, context: Context) -> Dimension | None:
     """Past a soft mark: the budget that could not pay for what is left to do."""
-    if not held.ledger.crossed_soft() or held.open_effect:
-        return None
-    return held.ledger.short_of(workflow.remaining(context))
+    return held.ledger.short_of(workflow.remaining(context)) if _past_soft_mark(held) else None
+
+
+def _past_soft_mark(held: Held) -> bool:
+    return bool(held.ledger.crossed_soft()) and not held.open_effect
 
 
 def _kind_of(failed: Planned | None) -> NextStep:
     return NextStep.WRITE if failed and failed.tool.kind is ToolKind.WRITE else NextStep.READ
+
+
+def _must_not_be_sent(effect: Effect, tool: Tool, now: datetime) -> str:
+    """Why this write's own history forbids sending it, as a sentence; empty where it does not."""
+    try:
+        may_send(effect, terms_of(tool), now)
+    except EffectError as refusal:
+        return str(refusal)
+    return ""
 
 
 def _effect_for(workflow: Workflow, context: Context, plan: WritePlan) -> Effect:
@@ -145,7 +171,7 @@ def _effect_for(workflow: Workflow, context: Context, plan: WritePlan) -> Effect
     current = context.effect
     key = workflow.operation_key(context)
     if current and current.state in UNSENT | {EffectState.ABSENT}:
-        if not current.sent_params or current.sent_params == fingerprint(plan.params):
+        if current.binding in {"", binding_of(plan)}:
             again = replace(current, plan=plan)
             return current if again.digest == current.digest else replace(again, planned_at=context.now)
         key = f"{key}-{len(context.effects) + 1}"

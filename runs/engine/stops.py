@@ -39,6 +39,19 @@ def stop(held: Held, reason: StopReason, found: str = "") -> None:
     held.give_back(run.due_at)
 
 
+def close_unresolved(held: Held) -> None:
+    """End a run that two people closed although a write's outcome is unknown. How it had stopped is kept, and the
+    write stays open in every figure."""
+    run, now = held.run, held.now()
+    run.recovery = Recovery.MANUAL
+    run.stopped_at = now
+    run.stretch += 1
+    run.question, run.answer_by, run.due_at = "", None, None
+    held.record("closed_unresolved", outcome=run.outcome, reason=run.stop_reason)
+    _hand_off(held, now)
+    held.give_back(None)
+
+
 def _question(held: Held, reason: StopReason, found: str) -> str:
     if held.workflow is None:
         return found

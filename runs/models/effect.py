@@ -13,7 +13,8 @@ class Effect(models.Model):
     run = models.ForeignKey(Run, models.CASCADE, related_name="effects")
     operation_key = models.CharField(max_length=120, unique=True)
     operation = models.CharField(max_length=60)
-    sent_params = models.CharField(max_length=64, blank=True)  # fingerprint of what this key was first sent with
+    undoes = models.CharField(max_length=120, blank=True)  # the operation key of the write that this one compensates
+    binding = models.CharField(max_length=64, blank=True)  # what this key was first sent for
     state = models.CharField(max_length=14, default=EffectState.PLANNED)
     plan = models.JSONField()  # target, params, difference, target_version, expected, undo, risk, needs_approval
     plan_digest = models.CharField(max_length=64)
@@ -46,7 +47,8 @@ class Effect(models.Model):
             state=EffectState(self.state),
             plan=WritePlan(**{**self.plan, "difference": tuple(tuple(line) for line in self.plan["difference"])}),
             planned_at=self.planned_at,
-            sent_params=self.sent_params,
+            undoes=self.undoes,
+            binding=self.binding,
             approved_digest=self.approved_digest,
             approved_by=self.approved_by_id,
             approved_at=self.approved_at,

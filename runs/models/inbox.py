@@ -11,6 +11,7 @@ class InboxEvent(models.Model):
     class Result(models.TextChoices):
         APPLIED = "applied"
         REFUSED = "refused"  # no longer possible when the worker came to it
+        PROPOSED = "proposed"  # by the first of two people; nothing happens before the second
 
     run = models.ForeignKey(Run, models.CASCADE, related_name="inbox")
     name = models.CharField(max_length=40)
@@ -19,6 +20,7 @@ class InboxEvent(models.Model):
     received_at = models.DateTimeField()
     stretch = models.PositiveIntegerField(default=0)  # the stop that it answers
     answers = models.CharField(max_length=64, blank=True)  # digest of the plan that a decision is about
+    seconds = models.ForeignKey("self", models.PROTECT, null=True, related_name="+")  # the proposal that this confirms
     dedupe_key = models.CharField(max_length=120, blank=True)
     result = models.CharField(max_length=10, choices=Result.choices, blank=True)  # empty: not looked at yet
     result_reason = models.TextField(blank=True)

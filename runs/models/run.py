@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from runs.domain.budget import Dimension, Ledger, Line
 from runs.domain.contract import Acceptance
-from runs.domain.interventions import Permission, Standing
-from runs.domain.states import FINAL, Outcome, Recovery, State, StopReason
+from runs.domain.interventions import Permission
+from runs.domain.states import FINAL, Outcome, Recovery, State
 
 FINAL_STATES = sorted(FINAL)
 
@@ -131,18 +131,6 @@ class Run(models.Model):
     @property
     def ledger(self) -> Ledger:
         return Ledger({Dimension(name): Line(*figures) for name, figures in self.budget.items()})
-
-    def standing(self) -> Standing:
-        """This run as the event catalogue sees it."""
-        return Standing(
-            state=State(self.state),
-            outcome=Outcome(self.outcome) if self.outcome else None,
-            stop_reason=StopReason(self.stop_reason) if self.stop_reason else None,
-            effect_unresolved=self.effects_at_risk > 0,
-            cancel_requested=self.cancel_requested,
-            paused=self.paused,
-            follow_up_checks_left=self.ledger.left(Dimension.FOLLOW_UP_CHECKS) or 0,
-        )
 
     def is_held(self) -> bool:
         """Whether a person has it claimed now."""

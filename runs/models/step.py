@@ -28,6 +28,7 @@ class Step(models.Model):
     )  # the tool's stable code where it failed; of a write or a look-up, the answer
     error_class = models.CharField(max_length=20, blank=True)
     fingerprint = models.CharField(max_length=64, blank=True)
+    gain = models.JSONField(default=dict)  # what it brought, as far as it brought anything
     started_at = models.DateTimeField()
     deadline_at = models.DateTimeField()
     settled_at = models.DateTimeField(null=True)

@@ -19,13 +19,18 @@ def _field(data: Mapping[str, Any], name: str, kind: type) -> Any:
     return value
 
 
+def _content(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What was answered, without when: the same facts read twice are no news."""
+    return {name: value for name, value in data.items() if name != "as_of"}
+
+
 def _check_authority(service: Service, call: Call, deadline: float) -> Result:
     _, data = service.request(
         "GET", "/authority", params={"user": call.params["user"], "order": call.params["order_id"]}, deadline=deadline
     )
     allowed = _field(data, "allowed", bool)
     says = f"{call.params['user']} {'may' if allowed else 'may not'} act on order {call.params['order_id']}"
-    return Result(data, says, reference=f"authority/{call.params['user']}/{call.params['order_id']}")
+    return Result(_content(data), says, reference=f"authority/{call.params['user']}/{call.params['order_id']}")
 
 
 def _read_order(service: Service, call: Call, deadline: float) -> Result:
@@ -33,7 +38,8 @@ def _read_order(service: Service, call: Call, deadline: float) -> Result:
     _, data = service.request("GET", f"/orders/{order_id}", deadline=deadline)
     if data.get("order_id") != order_id:
         raise ToolFailed(Failure("invalid_output", "The answer is about another order."))
-    return Result(data, f"Order {order_id} read, version {data.get('version')}", reference=f"orders/{order_id}")
+    says = f"Order {order_id} read, version {data.get('version')}"
+    return Result(_content(data), says, reference=f"orders/{order_id}")
 
 
 def _read_policies(service: Service, call: Call, deadline: float) -> Result:
@@ -45,7 +51,7 @@ def _read_policies(service: Service, call: Call, deadline: float) -> Result:
         raise ToolFailed(Failure("invalid_output", "The answer's policies are not objects."))
     versions = ", ".join(str(policy.get("version")) for policy in policies) or "none"
     says = f"Refund policies in force on {data.get('business_date')}: {versions}"
-    return Result(data, says, reference=f"policies/refund/{versions}")
+    return Result(_content(data), says, reference=f"policies/refund/{versions}")
 
 
 def _submit_refund(service: Service, call: Call, deadline: float) -> Result:

@@ -2,16 +2,18 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from runs.domain.budget import Charge, Dimension
-from runs.domain.contract import Fact, Judgement, unknown
+from runs.domain.contract import Evaluation, Fact, Judgement, evaluate, unknown
 from runs.domain.decision import FactsState
 from runs.domain.effects import Effect
+from runs.domain.interventions import Declared
 from runs.domain.proposals import Proposal
-from runs.domain.states import Outcome, StopReason
+from runs.domain.states import StopReason
+from runs.domain.telling import Wording
 from runs.tools.tool import Tool
 
 log = logging.getLogger(__name__)
@@ -85,9 +87,12 @@ class Workflow:
     budgets: Mapping[Dimension, int | tuple[int, int]]
     remaining: Callable[[Context], Charge]  # what is left to do at the least, weighed once a soft mark is crossed
     question: Callable[[Context, StopReason, str], str]  # the last argument: what the rules found, as a sentence
-    customer_says: Callable[[Context, Outcome | None, StopReason | None], str]
+    customer_says: Wording
     retries: int = 3  # attempts of one read
     max_same_error: int = 2
+    fruitless: Mapping[str, int] = field(default_factory=dict)  # kind of attempt -> how many in a row may bring nothing
+    declared: frozenset[Declared] = frozenset()  # which of the events that need it mean something here
+    worth_it: Callable[[Context], bool] = lambda context: True  # past a soft mark: whether to go on at all
     retry_after: timedelta = timedelta(seconds=1)  # doubled at each retry, with jitter
     look_up_after: tuple[timedelta, ...] = (timedelta(seconds=30), timedelta(minutes=10), timedelta(hours=2))
     follow_up_after: timedelta = timedelta(minutes=30)
@@ -99,6 +104,9 @@ class Workflow:
     def __post_init__(self) -> None:
         if not self.contract:
             raise ValueError(f"Workflow {self.name!r} has an empty contract: nothing could ever complete it.")
+        about = self.customer_says.subject
+        if about not in self.input_schema.get("required", ()):
+            raise ValueError(f"Workflow {self.name!r} tells customers about {about!r}, which its input may leave out.")
         for read in self.reads:
             if read.tool not in self.tools:
                 raise ValueError(f"Workflow {self.name!r} reads {read.fact!r} by a tool it does not have.")
@@ -106,9 +114,10 @@ class Workflow:
             if tool.look_up and tool.look_up not in self.tools:
                 raise ValueError(f"Workflow {self.name!r}: {tool.name!r} is looked up by a tool it does not have.")
 
-    def judge(self, context: Context) -> dict[str, Judgement]:
-        """Every assertion with its value. One that cannot be judged is UNKNOWN, and says so."""
-        return {assertion.name: _judged(assertion, context) for assertion in self.contract}
+    def judge(self, context: Context) -> Evaluation:
+        """The contract with every assertion's value. One that cannot be judged is UNKNOWN, and says so."""
+        names = [assertion.name for assertion in self.contract]
+        return evaluate(names, {assertion.name: _judged(assertion, context) for assertion in self.contract})
 
     def planned(self, dimension: Dimension) -> int:
         """The limit of one dimension as the workflow planned it."""

@@ -13,7 +13,8 @@ from runs.domain.contract import Evidence, Fact, Judgement, met, unknown, unmet
 from runs.domain.decision import FactsState
 from runs.domain.effects import Effect, EffectState, WritePlan
 from runs.domain.proposals import Ask, Claim, Proposal, Write
-from runs.domain.states import Outcome, StopReason
+from runs.domain.states import StopReason
+from runs.domain.telling import Quote, Statement, Wording
 from runs.tools.back_office import CHECK_AUTHORITY, LOOK_UP_REFUND, READ_ORDER, READ_POLICIES, SUBMIT_REFUND
 from runs.workflows.definition import Assertion, Context, Read, Workflow
 
@@ -292,41 +293,84 @@ def question(c: Context, reason: StopReason, found: str) -> str:
     return f"{found or 'The run stopped.'} How should order {order} go on?"
 
 
-def customer_says(c: Context, outcome: Outcome | None, reason: StopReason | None) -> str:
-    order = c.input["order_id"]
-    receipt = (c.effect.receipt if c.effect else None) or {}
-    match outcome:
-        case Outcome.COMPLETED:
-            return (
-                f"Your refund request for order {order} was accepted under number {receipt.get('request_id')}. "
-                "The refund service will tell you when the money is on its way."
-            )
-        case Outcome.WAITING if reason is StopReason.EFFECT_PENDING:
-            tracking = receipt.get("tracking_id")
-            under = f" Your reference is {tracking}." if tracking else ""
-            return f"Your refund request for order {order} was received and is being verified.{under}"
-        case Outcome.WAITING if reason is StopReason.CANCELLATION_UNVERIFIED:
-            return f"We are verifying whether the refund request for order {order} could still be cancelled."
-        case Outcome.WAITING:
-            return f"We are verifying whether your refund request for order {order} was received."
-        case Outcome.DECLINED if reason is StopReason.NOT_AUTHORISED:
-            return "We could not find an order that you may request a refund for. Please check the number."
-        case Outcome.DECLINED if reason is StopReason.NOT_ELIGIBLE:
-            return (
-                f"Order {order} does not qualify for an automatic refund under the current policy. "
-                "You can ask us for an inspection of the item."
-            )
-        case Outcome.DECLINED:
-            return f"The refund service declined the request for order {order}. We can advise you on other options."
-        case Outcome.NEEDS_HUMAN:
-            return f"Your request about order {order} was handed to a person, who will get back to you."
-        case Outcome.LIMIT_REACHED:
-            return f"Your refund request for order {order} is not yet confirmed. We are following it up."
-        case Outcome.CANCELLED if reason is StopReason.CANCELLED_UNSENT:
-            return f"Your refund request for order {order} was not submitted."
-        case Outcome.CANCELLED:
-            return f"Your refund request for order {order} did not take effect."
-    return f"Your refund request for order {order} is being worked on."
+CUSTOMER_SAYS = Wording(
+    subject="order_id",
+    quoted={Quote.NUMBER: "request_id", Quote.REFERENCE: "tracking_id"},
+    texts={
+        Statement.BEING_WORKED_ON: {
+            "en": "Your refund request for order {subject} is being worked on.",
+            "zh": "您订单 {subject} 的退款申请正在处理中。",
+        },
+        Statement.ACCEPTED_UNDER_NUMBER: {
+            "en": "Your refund request for order {subject} was accepted under number {number}. "
+            "Please note that this does not yet mean that the money is on its way.",
+            "zh": "您订单 {subject} 的退款申请已受理，受理编号为 {number}。温馨提示：申请已受理不代表款项已退回。",
+        },
+        Statement.ACCEPTED: {
+            "en": "Your refund request for order {subject} was accepted. "
+            "Please note that this does not yet mean that the money is on its way.",
+            "zh": "您订单 {subject} 的退款申请已受理。温馨提示：申请已受理不代表款项已退回。",
+        },
+        Statement.RECEIVED_UNDER_REFERENCE: {
+            "en": "Your refund request for order {subject} was received and is being verified. "
+            "Your reference is {reference}.",
+            "zh": "您订单 {subject} 的退款申请已收到，目前正在核实，查询编号为 {reference}。",
+        },
+        Statement.RECEIVED: {
+            "en": "Your refund request for order {subject} was received and is being verified.",
+            "zh": "您订单 {subject} 的退款申请已收到，目前正在核实。",
+        },
+        Statement.BEING_VERIFIED: {
+            "en": "We are verifying whether your refund request for order {subject} was received.",
+            "zh": "我们正在为您核实订单 {subject} 的退款申请是否已被接收。",
+        },
+        Statement.CANCELLATION_BEING_VERIFIED: {
+            "en": "We are verifying whether the refund request for order {subject} could still be cancelled.",
+            "zh": "我们正在为您核实订单 {subject} 的退款申请是否还能取消。",
+        },
+        Statement.NOT_ENTITLED: {
+            "en": "We could not find an order that you may request a refund for. Please check the number.",
+            "zh": "很抱歉，我们没有找到您可以申请退款的订单，请您核对订单号。",
+        },
+        Statement.NOT_ELIGIBLE: {
+            "en": "Order {subject} does not qualify for an automatic refund under the current policy. "
+            "You can ask us for an inspection of the item.",
+            "zh": "很抱歉，按照现行政策，订单 {subject} 不符合自动退款的条件。您可以联系我们申请检测商品。",
+        },
+        Statement.REFUSED_BY_SERVICE: {
+            "en": "The refund service declined the request for order {subject}. We can advise you on other options.",
+            "zh": "很抱歉，退款服务方未通过您订单 {subject} 的退款申请。我们可以为您介绍其他处理方式。",
+        },
+        Statement.DECLINED: {
+            "en": "Your refund request for order {subject} was declined. We can advise you on other options.",
+            "zh": "很抱歉，您订单 {subject} 的退款申请未能通过。我们可以为您介绍其他处理方式。",
+        },
+        Statement.WITH_A_PERSON: {
+            "en": "Your request about order {subject} was handed to a person, who takes it from here.",
+            "zh": "您关于订单 {subject} 的申请已转交人工客服跟进。",
+        },
+        Statement.NOT_YET_CONFIRMED: {
+            "en": "Your refund request for order {subject} is not yet confirmed. We are following it up.",
+            "zh": "您订单 {subject} 的退款申请目前尚未得到确认，我们正在跟进。",
+        },
+        Statement.NEVER_CONFIRMED: {
+            "en": "We could not establish whether your refund request for order {subject} was received.",
+            "zh": "很抱歉，我们最终未能确认您订单 {subject} 的退款申请是否已被接收。",
+        },
+        Statement.NOT_SUBMITTED: {
+            "en": "Your refund request for order {subject} was not submitted.",
+            "zh": "您订单 {subject} 的退款申请没有提交。",
+        },
+        Statement.NOT_IN_EFFECT: {
+            "en": "Your refund request for order {subject} did not take effect.",
+            "zh": "您订单 {subject} 的退款申请没有生效。",
+        },
+        Statement.UNDONE: {
+            "en": "Your refund request for order {subject} was undone.",
+            "zh": "您订单 {subject} 的退款申请已撤销。",
+        },
+    },
+)
 
 
 WORKFLOW = Workflow(
@@ -366,5 +410,5 @@ WORKFLOW = Workflow(
     },
     remaining=remaining,
     question=question,
-    customer_says=customer_says,
+    customer_says=CUSTOMER_SAYS,
 )

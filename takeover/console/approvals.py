@@ -31,14 +31,12 @@ class Proposal:
 
 
 def waiting(person: User) -> list[Proposal]:
-    runs = Run.objects.awaiting_approval().most_urgent_first().select_related("requester", "holder")[:MOST]
-    # The last write of each is the one that waits, whatever became of it before it was put up.
-    last = Effect.objects.filter(run__in=[run.pk for run in runs]).order_by("run", "-planned_at", "-pk").distinct("run")
-    effects = {effect.run_id: effect for effect in last}
+    runs = Run.objects.awaiting_approval().most_urgent_first().select_related("requester", "holder")
     return [
-        Proposal(run, case.title(run), effects[run.pk], desk.name_of(run.requester), _why_not(run, person))
-        for run in runs
-        if run.pk in effects
+        # The last write of each is the one that waits, whatever became of it before it was put up.
+        Proposal(run, case.title(run), effects[-1], desk.name_of(run.requester), _why_not(run, person))
+        for run in runs.prefetch_related("effects")[:MOST]
+        if (effects := list(run.effects.all()))
     ]
 
 

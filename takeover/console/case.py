@@ -22,10 +22,11 @@ from runs.domain.interventions import EventKind, Permission
 from runs.domain.states import Move, Outcome, State, StopReason
 from runs.interventions import PossibleEvent
 from runs.models import InboxEvent, Run
-from takeover.console import desk, words
+from takeover.console import desk
 
 KEYS = {Move.RECONCILE_REQUESTED: "r", Move.APPROVAL_GRANTED: "a", Move.APPROVAL_REJECTED: "x"}
 REFUSED_AFTERWARDS = InboxEvent.Result.REFUSED
+PROPOSED = InboxEvent.Result.PROPOSED
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def _action(event: PossibleEvent, run: Run, near: bool, only_held: bool, primary
 def says(kind: EventKind, run: Run) -> str:
     """What the event means, and what may still be asked where it makes somebody ask."""
     left = run.ledger.left(Dimension.FOLLOW_UP_CHECKS)
-    if kind.move not in words.ASKS_THE_AUTHORITY or left is None:
+    if not kind.costs_a_look_up or left is None:
         return _(kind.says)
     checks = ngettext("%d follow-up check left.", "%d follow-up checks left.", left) % left
     return f"{_(kind.says)} {checks}"
@@ -156,7 +157,8 @@ def context(run: Run, person: User) -> dict[str, Any]:
     case = cases.read(run)
     inbox = list(run.inbox.order_by("-id").select_related("actor")[:20])
     pending = [event for event in inbox if not event.result]
-    last = next((event for event in inbox if event.result), None)
+    proposed = [event for event in inbox if event.result == PROPOSED and event.stretch == run.stretch]
+    last = next((event for event in inbox if event.result not in {"", PROPOSED}), None)
     not_done = last if last and last.result == REFUSED_AFTERWARDS and last.settled_at else None
     everything = actions(case, run, person)
     forbidden = [action for action in everything if action.why_not and action.near]
@@ -164,6 +166,7 @@ def context(run: Run, person: User) -> dict[str, Any]:
         "run": run,
         "case": case,
         "pending": pending,
+        "proposed": proposed,
         "not_carried_out": not_done if not pending else None,
         "offered": [action for action in everything if not action.why_not],
         "forbidden": forbidden,

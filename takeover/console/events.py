@@ -61,6 +61,8 @@ def _field(name: str, schema: Mapping[str, Any], run: Run, *, required: bool, ty
     choices: tuple[tuple[str, str], ...] = ()
     if name == "dimension":
         choices = tuple((dimension, words.word(dimension, words.DIMENSION)) for dimension in run.budget)
+    elif name == "field":
+        choices = words.input_fields(run.workflow)
     elif "enum" in schema:
         choices = tuple((str(value), str(value)) for value in schema["enum"])
     if choices:

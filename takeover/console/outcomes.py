@@ -38,7 +38,7 @@ from runs import case
 from runs.domain.interventions import Permission
 from runs.domain.states import Outcome, StopReason
 from runs.models import Run
-from runs.models.run import RunQuerySet
+from runs.models.run import FINAL_STATES, RunQuerySet
 from takeover.console import bars, words
 from takeover.console.bars import STACK, Chart, Figure
 
@@ -163,6 +163,7 @@ def outcomes(request: HttpRequest) -> HttpResponse:
             "figures": list(_figures(chosen, counted)),
             "total": sum(counted.values()),
             "at_risk": chosen.runs().filter(effects_at_risk__gt=0).count(),
+            "closed_at_risk": chosen.runs().filter(effects_at_risk__gt=0, state__in=FINAL_STATES).count(),
             "running": _of_workflow(chosen).filter(outcome="").count(),
             "charts": list(_charts(chosen, counted)),
             "reasons": list(_reasons(chosen)),

@@ -58,6 +58,8 @@ REASON = {
     StopReason.NOT_FOUND: lazy("not found"),
     StopReason.TOOL_MISSING: lazy("tool missing"),
     StopReason.NO_PROGRESS: lazy("no progress"),
+    StopReason.SOURCES_EXHAUSTED: lazy("sources exhausted"),
+    StopReason.NOT_WORTH_GOING_ON: lazy("not worth going on"),
     StopReason.QUESTION_ASKED: lazy("question asked"),
     StopReason.OUTCOME_UNCONFIRMED: lazy("outcome unconfirmed"),
     StopReason.CANCELLED_TOO_LATE: lazy("cancelled too late"),
@@ -67,6 +69,7 @@ REASON = {
     StopReason.WORKFLOW_MISSING: lazy("workflow missing"),
     StopReason.LIMIT_STEPS: lazy("steps used up"),
     StopReason.LIMIT_MODEL_TURNS: lazy("model turns used up"),
+    StopReason.LIMIT_TOKENS: lazy("tokens used up"),
     StopReason.LIMIT_TOOL_ATTEMPTS: lazy("tool attempts used up"),
     StopReason.LIMIT_EXTERNAL_WRITES: lazy("external writes used up"),
     StopReason.LIMIT_STATUS_CHECKS: lazy("status checks used up"),
@@ -75,6 +78,7 @@ REASON = {
     StopReason.SAME_ERROR_REPEATED: lazy("same error repeated"),
     StopReason.CANCELLED_UNSENT: lazy("withdrawn before sending"),
     StopReason.CANCELLED_ABSENT: lazy("withdrawn, nothing took effect"),
+    StopReason.CANCELLED_COMPENSATED: lazy("withdrawn and undone"),
 }
 
 EFFECT = {
@@ -86,6 +90,7 @@ EFFECT = {
     EffectState.CONFIRMED: lazy("confirmed"),
     EffectState.REJECTED: lazy("rejected"),
     EffectState.ABSENT: lazy("definitely absent"),
+    EffectState.COMPENSATED: lazy("undone"),
 }
 
 ANSWER = {
@@ -102,6 +107,8 @@ ANSWER = {
 DIMENSION = {
     Dimension.STEPS: lazy("Steps"),
     Dimension.MODEL_TURNS: lazy("Model turns"),
+    Dimension.INPUT_TOKENS: lazy("Input tokens"),
+    Dimension.OUTPUT_TOKENS: lazy("Output tokens"),
     Dimension.TOOL_ATTEMPTS: lazy("Tool attempts"),
     Dimension.EXTERNAL_WRITES: lazy("External writes"),
     Dimension.STATUS_CHECKS: lazy("Status checks"),
@@ -144,9 +151,6 @@ ERROR = {
 }
 
 
-ASKS_THE_AUTHORITY = frozenset({Move.RECONCILE_REQUESTED, Move.EFFECT_CONFIRMED, Move.EFFECT_REFUTED})
-
-
 def word(code: str, among: Mapping[Any, Any]) -> str:
     """A stable code in words. A code that nobody has put into words yet is still readable."""
     return str(among.get(code) or code.replace("_", " "))
@@ -161,6 +165,13 @@ def event(name: str) -> str:
 def workflow(name: str) -> str:
     found = registry.find(name)
     return _(found.title) if found else name.replace("_", " ")
+
+
+def input_fields(name: str) -> tuple[tuple[str, str], ...]:
+    """The fields of what a workflow is asked for, with their titles."""
+    found = registry.find(name)
+    properties = found.input_schema["properties"] if found else {}
+    return tuple((field, _(schema.get("title", field))) for field, schema in properties.items())
 
 
 def spell(length: timedelta) -> str:

@@ -59,13 +59,15 @@ def in_a_few_lines(package: dict[str, Any], *more: list[str]) -> Iterator[str]:
     """Where a run stands, for somebody who waited for it."""
     yield f"{package['title']}  ({package['workflow']} v{package['workflow_version']}, {package['run_id']})"
     reason = f" ({package['stop_reason']})" if package["stop_reason"] else ""
+    english, chinese = package["customer_says"]["en"], package["customer_says"]["zh"]
     yield from aligned(
         [
             ["state", package["state"]],
             ["outcome", (package["outcome"] or "running") + reason],
             ["acceptance", package["acceptance"]],
             *([["question", package["question"]]] if package["question"] else []),
-            ["customer", package["customer_says"] or "–"],
+            ["customer", english or "–"],
+            *([["", chinese]] if chinese else []),
             *more,
         ],
         "  ",

@@ -106,6 +106,7 @@ MARK_OF_EFFECT = {
     EffectState.CONFIRMED: "met",
     EffectState.REJECTED: "unmet",
     EffectState.ABSENT: "none",
+    EffectState.COMPENSATED: "none",
 }
 MARK_OF_ACCEPTANCE: dict[str, str] = {
     Acceptance.SUCCEEDED: "met",

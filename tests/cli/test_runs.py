@@ -90,7 +90,7 @@ def test_a_refund_is_started_and_waited_for(worker: Standing, office: BackOffice
     assert (waited.code, waited.err) == (0, "")
     assert waited.package["state"] == "completed"
     assert {row["value"] for row in waited.package["contract"]} == {"MET"}
-    assert "R789" in waited.package["customer_says"]
+    assert "R789" in waited.package["customer_says"]["en"]
     ended_otherwise = runs("wait", run_id, "--until", "WAITING")
     assert (ended_otherwise.code, ended_otherwise.err) == (1, "It ended as COMPLETED, not as WAITING.\n")
 
@@ -197,6 +197,8 @@ def test_what_is_known_and_unknown_and_possible_is_told_to_a_person(waiting: Run
     told = runs("show", waiting.pk).out
     for part in (
         "WAITING (effect_unknown)",
+        "We are verifying whether your refund request for order B456 was received.\n",
+        "我们正在为您核实订单 B456 的退款申请是否已被接收。\n",
         "UNKNOWN  The refund service accepted the request",
         f"unknown, key refund-B456-{str(waiting.pk)[:8]}",
         "status_checks",

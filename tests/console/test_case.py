@@ -31,7 +31,8 @@ def test_the_case_says_what_is_known_unknown_and_what_it_rests_on(alice: User, s
         "outcome unknown",
         "Nothing was found, and that is not proof",
         "Nobody answered. That says nothing about the write.",
-        "Your request about order B456 was handed to a person",
+        'lang="en">Your request about order B456 was handed to a person',
+        'lang="zh-Hans">您关于订单 B456 的申请已转交人工客服跟进。',
     ):
         assert said in page, said
 

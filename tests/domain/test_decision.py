@@ -1,15 +1,28 @@
 """The order of the fifteen rules is their meaning; these are the places where it surprises."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import combinations
+from typing import Any, get_type_hints
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runs.domain.budget import Dimension
 from runs.domain.contract import Value
-from runs.domain.decision import RULES, FactsState, Kind, NextStep, OpenEffect, Situation, decide
+from runs.domain.decision import (
+    RULES,
+    FactsState,
+    Kind,
+    NextStep,
+    OpenEffect,
+    Situation,
+    Verdict,
+    decide,
+)
 from runs.domain.effects import EffectState
-from runs.domain.errors import Failure
-from runs.domain.states import StopReason
+from runs.domain.errors import CLASS_OF_CODE, Failure
+from runs.domain.states import Outcome, StopReason
 
 CLEAR = Situation(
     contract=Value.UNKNOWN,
@@ -97,8 +110,45 @@ def test_a_paused_run_starts_nothing_new_and_is_still_looked_after() -> None:
     assert reason(replace(paused, contract=Value.MET)) is StopReason.CONTRACT_MET
 
 
-def test_past_a_soft_mark_the_rest_has_to_be_affordable() -> None:
+def test_past_a_soft_mark_the_rest_has_to_be_affordable_and_worth_it() -> None:
     assert reason(replace(CLEAR, remaining_short_of=Dimension.STEPS)) is StopReason.LIMIT_STEPS
+    assert reason(replace(CLEAR, worth_it=False)) is StopReason.NOT_WORTH_GOING_ON
+    assert reason(replace(CLEAR, worth_it=False, remaining_short_of=Dimension.COST)) is StopReason.LIMIT_COST
+
+
+def test_without_progress_one_reasoned_new_path_is_allowed_until_every_kind_is_closed() -> None:
+    stuck = replace(CLEAR, repeats=1)
+    assert reason(stuck) is StopReason.NO_PROGRESS
+    assert decide(replace(stuck, new_path=True)).kind is Kind.ACT
+    assert reason(replace(stuck, new_path=True, kinds_closed=True)) is StopReason.NO_PROGRESS
+    assert reason(replace(CLEAR, kinds_closed=True)) is StopReason.NO_PROGRESS
+
+
+def test_when_every_source_was_asked_a_person_is() -> None:
+    assert reason(replace(CLEAR, next_step=NextStep.EXHAUSTED)) is StopReason.SOURCES_EXHAUSTED
+    assert reason(replace(CLEAR, next_step=NextStep.NONE)) is StopReason.QUESTION_ASKED
+
+
+def test_a_cancelled_run_whose_write_was_undone_is_cancelled() -> None:
+    undone = replace(CLEAR, cancel_requested=True, effects=frozenset({EffectState.COMPENSATED}))
+    assert reason(undone) is StopReason.CANCELLED_COMPENSATED
+    half = replace(undone, effects=frozenset({EffectState.COMPENSATED, EffectState.CONFIRMED}))
+    assert reason(half) is StopReason.CANCELLED_TOO_LATE
+
+
+@pytest.mark.parametrize("code", ["credential_refused", "access_denied", "tool_missing"])
+def test_a_look_up_that_would_fail_again_is_not_made_again(code: str) -> None:
+    due = replace(CLEAR, open_effect=replace(UNKNOWN_WRITE, look_up_due=True))
+    assert decide(replace(due, failure=Failure(code, ""))).kind is Kind.STOP
+    assert decide(replace(due, failure=Failure("unavailable", ""))).kind is Kind.LOOK_UP
+
+
+@pytest.mark.parametrize("code", sorted(CLASS_OF_CODE))
+def test_a_write_that_failed_is_tried_again_only_where_the_service_declares_that_it_did_nothing(code: str) -> None:
+    failed = replace(CLEAR, failed_kind=NextStep.WRITE, failure=Failure(code, "", executed=None))
+    assert decide(failed).kind is Kind.STOP
+    declared = decide(replace(failed, failure=Failure(code, "", executed=False)))
+    assert declared.kind is Kind.RETRY or decide(failed) == declared
 
 
 @pytest.mark.parametrize("failing", [{"authorised": Value.UNMET}, {"eligible": Value.UNMET}, {"facts": "missing"}])
@@ -149,3 +199,87 @@ def test_a_write_that_needs_approval_is_put_up_and_not_sent() -> None:
 def test_a_claim_is_validated_and_a_question_asked() -> None:
     assert decide(replace(CLEAR, next_step=NextStep.CLAIM)).kind is Kind.VALIDATE
     assert reason(replace(CLEAR, next_step=NextStep.ASK)) is StopReason.QUESTION_ASKED
+
+
+# The order as a whole. Each entry makes its rule, and no earlier one, apply to a situation in which nothing else does.
+APPLIES: dict[int, dict[str, Any]] = {
+    1: {"holds_lease": False},
+    2: {"cancel_requested": True},
+    3: {"authorised": Value.UNMET},
+    4: {"facts": FactsState.CONFLICT},
+    6: {"contradiction": True},
+    7: {"refused": True},
+    8: {"contract": Value.MET},
+    9: {"open_effect": UNKNOWN_WRITE},
+    10: {"short_of": Dimension.STEPS},
+    11: {"repeats": 1},
+    12: {"failure": Failure("not_found", "")},
+    13: {"remaining_short_of": Dimension.STEPS},
+    14: {"approval_needed": True},
+}
+SILENT_BESIDE_AN_OPEN_EFFECT = {2, 3, 4, 5}  # what may have landed is looked after first
+
+
+@pytest.mark.parametrize("size", range(len(APPLIES) + 1))
+def test_of_all_rules_that_apply_the_first_decides(size: int) -> None:
+    for together in combinations(APPLIES, size):
+        heard = set(together) - (SILENT_BESIDE_AN_OPEN_EFFECT if 9 in together else set())
+        situation = replace(CLEAR, **{name: value for rule in together for name, value in APPLIES[rule].items()})
+        assert decide(situation).rule == min(heard, default=15), together
+
+
+def test_not_eligible_stands_between_unclear_facts_and_contradicting_evidence() -> None:
+    ineligible = replace(CLEAR, eligible=Value.UNMET)
+    assert decide(ineligible) == Verdict(Kind.STOP, StopReason.NOT_ELIGIBLE, 5)
+    assert decide(replace(ineligible, facts=FactsState.MISSING)).reason is StopReason.FACTS_MISSING
+    assert decide(replace(ineligible, facts=FactsState.UNREAD)).kind is Kind.ACT  # judged on nothing read
+    assert decide(replace(ineligible, contradiction=True)).rule == 5
+    assert decide(replace(ineligible, authorised=Value.UNMET)).rule == 3
+
+
+FAILURES = st.builds(
+    Failure, st.sampled_from([*CLASS_OF_CODE, "teapot"]), st.just(""), st.sampled_from([None, False, True])
+)
+SITUATIONS = st.builds(
+    Situation,
+    **{
+        field.name: {
+            "effects": st.frozensets(st.sampled_from(EffectState), max_size=3),
+            "failure": st.none() | FAILURES,
+        }.get(field.name, st.from_type(get_type_hints(Situation)[field.name]))
+        for field in fields(Situation)
+    },
+)
+
+
+@given(SITUATIONS)
+def test_every_situation_has_one_verdict_and_it_never_breaks_the_law(s: Situation) -> None:
+    verdict = decide(s)
+    outcome = verdict.reason.outcome if verdict.reason else None
+    speaking = [rule.number for rule in RULES if rule.apply(s)]
+
+    assert verdict.rule == speaking[0]
+    assert 15 in speaking
+    assert (verdict.kind is Kind.STOP) == (verdict.reason is not None)
+    assert (verdict.kind is Kind.DROP) == (not s.holds_lease)
+    if outcome is Outcome.COMPLETED:
+        assert s.contract is Value.MET
+    if outcome is Outcome.CANCELLED:
+        assert s.cancel_requested
+        assert s.open_effect is None
+        assert EffectState.CONFIRMED not in s.effects
+    if outcome is Outcome.DECLINED and not s.refused and not s.failure:
+        assert s.open_effect is None
+        assert EffectState.CONFIRMED not in s.effects
+    if verdict.kind is Kind.LOOK_UP:
+        assert s.open_effect
+        assert s.open_effect.look_up_due
+        assert s.open_effect.can_pay
+    if verdict.kind is Kind.ACT:
+        assert s.open_effect is None
+        assert not s.paused
+        assert not s.overdue
+        assert s.short_of is None
+        assert s.failure is None
+        assert s.next_step in {NextStep.READ, NextStep.WRITE}
+        assert s.next_step is NextStep.READ or not s.approval_needed or s.approval_valid

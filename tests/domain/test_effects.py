@@ -11,10 +11,14 @@ from runs.domain.effects import (
     Effect,
     EffectError,
     EffectState,
+    KeyTerms,
+    Permit,
     WritePlan,
     absence_is_proof,
     after,
     approval_is_valid,
+    binding_of,
+    compensated,
     fingerprint,
     in_doubt,
     may_send,
@@ -23,6 +27,8 @@ from runs.domain.effects import (
 
 NOW = datetime(2026, 9, 25, 10, tzinfo=UTC)
 PLAN = WritePlan("submit", "order B456", {"order_id": "B456"}, (), "v1", "accepted", "cancel it", "little")
+
+TERMS = KeyTerms(in_flight=timedelta(seconds=10))
 
 
 def effect(state: EffectState, **more: object) -> Effect:
@@ -45,24 +51,61 @@ def test_only_an_answer_that_settles_it_ends_the_uncertainty() -> None:
 
 
 def test_a_settled_effect_takes_no_further_answer() -> None:
-    for state in (EffectState.CONFIRMED, EffectState.REJECTED):
+    for state in (EffectState.CONFIRMED, EffectState.REJECTED, EffectState.COMPENSATED):
         with pytest.raises(EffectError):
             after(state, Answer.ABSENT)
 
 
 @pytest.mark.parametrize("state", EffectState)
 def test_sending_is_permitted_only_for_what_was_never_sent_or_is_proven_absent(state: EffectState) -> None:
-    if state in {EffectState.PLANNED, EffectState.APPROVED, EffectState.ABSENT}:
-        may_send(effect(state))
+    permits = {
+        EffectState.PLANNED: Permit.FIRST,
+        EffectState.APPROVED: Permit.FIRST,
+        EffectState.ABSENT: Permit.PROVEN_ABSENT,
+    }
+    if state in permits:
+        assert may_send(effect(state), TERMS, NOW) is permits[state]
     else:
-        with pytest.raises(EffectError, match="must not be sent"):
-            may_send(effect(state))
+        with pytest.raises(EffectError, match=f"This write is {state.value}; it must not be sent again") as refused:
+            may_send(effect(state), TERMS, NOW)
+        assert refused.value.field == "effect"
 
 
-def test_a_key_belongs_to_the_parameters_it_was_first_sent_with() -> None:
-    may_send(effect(EffectState.ABSENT, sent_params=fingerprint(PLAN.params)))
-    with pytest.raises(EffectError, match="other parameters"):
-        may_send(effect(EffectState.ABSENT, sent_params=fingerprint({"order_id": "A123"})))
+@pytest.mark.parametrize("state", EffectState)
+def test_a_declared_replay_guarantee_permits_the_same_key_where_the_answer_is_open(state: EffectState) -> None:
+    terms = replace(TERMS, replays=True)
+    if state in {EffectState.SENT, EffectState.UNKNOWN}:
+        assert may_send(effect(state), terms, NOW) is Permit.REPLAY_GUARANTEE
+    elif state in {EffectState.PLANNED, EffectState.APPROVED, EffectState.ABSENT}:
+        assert may_send(effect(state), terms, NOW) is not Permit.REPLAY_GUARANTEE
+    else:
+        with pytest.raises(EffectError, match="must not be sent again"):
+            may_send(effect(state), terms, NOW)
+
+
+@pytest.mark.parametrize("state", [EffectState.ABSENT, EffectState.UNKNOWN])
+def test_past_the_retention_of_a_key_only_a_look_up_is_safe(state: EffectState) -> None:
+    terms = replace(TERMS, kept_for=timedelta(hours=24), replays=True)
+    assert may_send(effect(state), terms, NOW + timedelta(hours=24) - timedelta(microseconds=1))
+    with pytest.raises(EffectError, match="may have forgotten this operation key") as refused:
+        may_send(effect(state), terms, NOW + timedelta(hours=24))
+    assert refused.value.field == "operation_key"
+    assert may_send(effect(EffectState.APPROVED), terms, NOW + timedelta(days=9)) is Permit.FIRST  # it knows of none
+
+
+@pytest.mark.parametrize("changed", ["params", "target", "operation"])
+def test_a_key_belongs_to_the_scope_and_the_parameters_it_was_first_sent_for(changed: str) -> None:
+    sent = effect(EffectState.ABSENT, binding=binding_of(PLAN))
+    assert may_send(sent, TERMS, NOW) is Permit.PROVEN_ABSENT
+    other = replace(PLAN, **{changed: {"order_id": "A123"} if changed == "params" else "another"})  # type: ignore[arg-type]
+    for state in EffectState:
+        with pytest.raises(EffectError, match="was sent for something else") as refused:
+            may_send(replace(sent, state=state, plan=other), TERMS, NOW)
+        assert refused.value.field == "operation_key"
+
+
+def test_what_a_key_is_bound_to_leaves_out_what_only_people_read() -> None:
+    assert binding_of(replace(PLAN, risk="great", expected="x", undo="y", target_version="v2")) == binding_of(PLAN)
 
 
 def test_a_fingerprint_does_not_depend_on_the_order_of_keys() -> None:
@@ -71,10 +114,38 @@ def test_a_fingerprint_does_not_depend_on_the_order_of_keys() -> None:
 
 
 def test_not_there_is_no_proof_before_the_grace_is_over() -> None:
-    grace = timedelta(seconds=10)
-    assert not absence_is_proof(NOW, NOW + timedelta(seconds=9), grace)
-    assert absence_is_proof(NOW, NOW + timedelta(seconds=10), grace)
-    assert not absence_is_proof(None, NOW, grace)
+    sent = effect(EffectState.UNKNOWN, sent_at=NOW)
+    assert not absence_is_proof(sent, TERMS, NOW + timedelta(seconds=9.999))
+    assert absence_is_proof(sent, TERMS, NOW + timedelta(seconds=10))
+    assert not absence_is_proof(effect(EffectState.UNKNOWN), TERMS, NOW + timedelta(days=1))
+
+
+def test_not_there_is_no_proof_once_the_service_may_have_forgotten_the_key() -> None:
+    sent, terms = effect(EffectState.UNKNOWN, sent_at=NOW), replace(TERMS, kept_for=timedelta(hours=1))
+    assert absence_is_proof(sent, terms, NOW + timedelta(minutes=59))
+    assert not absence_is_proof(sent, terms, NOW + timedelta(hours=1))
+
+
+def test_a_confirmed_write_is_compensated_by_a_confirmed_one_that_names_it_and_keeps_its_history() -> None:
+    done = effect(EffectState.CONFIRMED, receipt={"request_id": "R789"}, times_sent=1)
+    undoing = Effect("refund-1-undo", EffectState.CONFIRMED, PLAN, NOW, undoes="refund-1")
+    assert compensated(done, undoing) == replace(done, state=EffectState.COMPENSATED)
+    with pytest.raises(EffectError, match="does not undo refund-1") as refused:
+        compensated(done, replace(undoing, undoes="refund-2"))
+    assert refused.value.field == "undoes"
+
+
+@pytest.mark.parametrize("state", [state for state in EffectState if state is not EffectState.CONFIRMED])
+def test_nothing_is_compensated_before_both_writes_are_confirmed(state: EffectState) -> None:
+    done = effect(EffectState.CONFIRMED)
+    undoing = Effect("refund-1-undo", EffectState.CONFIRMED, PLAN, NOW, undoes="refund-1")
+    for one, other, field in (
+        (replace(done, state=state), undoing, "effect"),
+        (done, replace(undoing, state=state), "undoing"),
+    ):
+        with pytest.raises(EffectError, match=f"is {state.value}, not confirmed") as refused:
+            compensated(one, other)
+        assert refused.value.field == field
 
 
 def test_an_approval_is_for_one_plan_and_for_a_time() -> None:

@@ -9,6 +9,7 @@ from runs.domain.errors import (
     DEFINITELY_NOT_EXECUTED,
     MOST_RETRY_AFTER,
     RETRIED_ON_READ,
+    DomainError,
     ErrorClass,
     Failure,
     classify,
@@ -58,3 +59,13 @@ def test_what_would_fail_again_is_not_read_again() -> None:
 )
 def test_a_service_is_left_alone_as_long_as_it_asks_within_bounds(asked: float | None, granted: float) -> None:
     assert Failure("rate_limited", "", retry_after=asked).asked_wait() == timedelta(seconds=granted)
+
+
+def test_a_failure_speaks_for_nobody_only_where_nobody_answered() -> None:
+    codes = {*CLASS_OF_CODE, "unforeseen", "teapot", ""}
+    assert {code for code in codes if Failure(code, "").silent} == {"unreachable", "no_answer", "unforeseen"}
+
+
+def test_a_refusal_need_not_point_at_a_field() -> None:
+    assert DomainError("No.").field == ""
+    assert DomainError("No.", field="event").field == "event"

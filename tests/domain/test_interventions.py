@@ -5,8 +5,19 @@ from itertools import product
 
 import pytest
 
-from runs.domain.interventions import CATALOGUE, Standing, why_not
-from runs.domain.states import FINAL, OPEN, Move, Outcome, State, StopReason
+from runs.domain.interventions import (
+    CATALOGUE,
+    FROM_PEOPLE,
+    ROLES,
+    UNDECLARED,
+    Declared,
+    EventKind,
+    Permission,
+    Sender,
+    Standing,
+    why_not,
+)
+from runs.domain.states import FINAL, OPEN, TRANSITIONS, Move, Outcome, State, StopReason
 
 ASKS = (Move.RECONCILE_REQUESTED, Move.EFFECT_CONFIRMED, Move.EFFECT_REFUTED)
 STOPPED = Standing(
@@ -69,6 +80,73 @@ def test_an_event_that_leads_nowhere_from_a_state_says_where_it_would(move: Move
 )
 def test_what_stands_in_the_way_is_said_in_a_sentence(move: Move, run: Standing, sentence: str) -> None:
     assert why(move, run) == sentence
+
+
+NEEDS = [kind for kind in CATALOGUE.values() if kind.needs]
+
+
+@pytest.mark.parametrize("kind", NEEDS, ids=lambda kind: kind.move)
+def test_what_a_workflow_does_not_declare_means_nothing_to_its_runs(kind: EventKind) -> None:
+    assert kind.needs
+    for state in kind.states:
+        run = replace(STOPPED, state=state, stop_reason=next(iter(kind.reasons), StopReason.QUESTION_ASKED))
+        assert why_not(kind, run) == UNDECLARED[kind.needs]
+        assert why_not(kind, replace(run, declared=frozenset(Declared))) == ""
+
+
+def test_an_approval_is_taken_back_only_while_one_is_unused() -> None:
+    assert why(Move.APPROVAL_REVOKED, STOPPED) == "No approval is waiting to be used."
+    assert why(Move.APPROVAL_REVOKED, replace(STOPPED, approved_unsent=True)) == ""
+
+
+def test_an_input_is_corrected_only_while_nothing_was_sent_for_it() -> None:
+    run = replace(STOPPED, stop_reason=StopReason.INPUT_INVALID)
+    assert why(Move.INPUT_CORRECTED, run) == ""
+    says = "Something was sent for this input already; a corrected one is another run."
+    assert why(Move.INPUT_CORRECTED, replace(run, anything_sent=True)) == says
+
+
+def test_a_run_is_closed_unresolved_only_once_nothing_asks_any_more() -> None:
+    assert why(Move.CLOSED_UNRESOLVED, UNRESOLVED) == ""
+    assert why(Move.CLOSED_UNRESOLVED, STOPPED) == "No write of this run has an open outcome."
+    waits = replace(UNRESOLVED, outcome=Outcome.WAITING)
+    assert why(Move.CLOSED_UNRESOLVED, waits) == "The service is still asked about the write by itself."
+
+
+def test_closing_unresolved_takes_two_people_and_is_the_only_event_that_ends_a_run() -> None:
+    assert CATALOGUE[Move.CLOSED_UNRESOLVED].seconded_by is Permission.APPROVE
+    ending = {move for (_, move), after in TRANSITIONS.items() if after in FINAL}
+    assert ending & set(CATALOGUE) == {Move.CLOSED_UNRESOLVED}
+    assert State.COMPLETED not in {TRANSITIONS[at] for at in TRANSITIONS if at[1] in CATALOGUE}
+
+
+NAMED_BY_THE_RULES = """approval_granted approval_rejected plan_amended approval_revoked credential_replaced
+    access_granted input_corrected evidence_supplied policy_confirmed reconcile_requested effect_confirmed
+    effect_refuted callback_received budget_extended scope_narrowed compensation_approved cancel_requested paused unpaused
+    retry_scheduled resumed_after_review closed_unresolved"""
+
+
+def test_the_catalogue_is_complete() -> None:
+    assert {str(move) for move in CATALOGUE} == set(NAMED_BY_THE_RULES.split())
+
+
+@pytest.mark.parametrize("kind", CATALOGUE.values(), ids=lambda kind: kind.move)
+def test_an_entry_says_everything_that_its_form_and_its_help_need(kind: EventKind) -> None:
+    assert kind.label
+    assert kind.says.endswith(".")
+    assert kind.checked_again.endswith(".")
+    assert kind.states
+    assert kind.payload["additionalProperties"] is False
+    assert set(kind.payload["required"]) <= set(kind.payload["properties"])
+    assert all(schema["title"] for schema in kind.payload["properties"].values())
+    holders = {role for role, (_, permissions) in ROLES.items() if kind.permission in permissions}
+    assert holders
+    assert (kind.move in FROM_PEOPLE) == (kind.sender is Sender.PERSON)
+
+
+def test_who_decides_about_money_did_not_ask_for_it() -> None:
+    decides = (Move.APPROVAL_GRANTED, Move.COMPENSATION_APPROVED, Move.BUDGET_EXTENDED)
+    assert {move for move, kind in CATALOGUE.items() if kind.not_by_requester} == set(decides)
 
 
 @pytest.mark.parametrize("move", ASKS)

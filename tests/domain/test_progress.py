@@ -1,11 +1,22 @@
-"""Whether a run gets anywhere: what counts as the same attempt, and as the same error."""
+"""Whether a run gets anywhere: what counts as the same attempt, as the same error, and as a gain."""
 
-from dataclasses import asdict
+import json
+from dataclasses import asdict, replace
+from itertools import pairwise
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from runs.domain.contract import Value
+from runs.domain.effects import EffectState
 from runs.domain.errors import ErrorClass
-from runs.domain.progress import Progress, attempt_fingerprint
+from runs.domain.progress import MOST_REMEMBERED, Gain, Progress, ProgressError, attempt_fingerprint, changes
+
+MET, UNMET, UNKNOWN = Value.MET, Value.UNMET, Value.UNKNOWN
+NOTHING, SOMETHING = Gain(), Gain(evidence=["report 3"])
+NO_NAMES = ["", " ", None, 7, True, "a\x00b", "\ud800", "two\nlines", "x" * 201]
 
 ATTEMPT = ("order service", "read_order", {"order_id": "B456", "at": 1}, {"found": False})
 
@@ -56,8 +67,368 @@ def test_a_success_is_no_new_evidence_about_a_repeated_claim() -> None:
     assert Progress().observed("a").observed("a").succeeded("read_order").repeats == 1
 
 
+@pytest.mark.parametrize("name", NO_NAMES, ids=repr)
+def test_an_attempt_and_an_operation_need_a_name(name: str) -> None:
+    with pytest.raises(ProgressError) as refused:
+        Progress().observed(name)
+    assert refused.value.field == "attempt"
+    with pytest.raises(ProgressError) as refused:
+        Progress().failed(name, ErrorClass.TRANSIENT)
+    assert refused.value.field == "operation"
+
+
+# What changed
+
+
+def test_what_changed_is_told_with_its_value_before_and_after() -> None:
+    before = {"sources": UNKNOWN, "links": UNMET, "originals": MET}
+    after = {"originals": MET, "links": MET, "sources": UNMET}
+    assert changes(before, after) == {"links": (UNMET, MET), "sources": (UNKNOWN, UNMET)}
+    assert list(changes(before, after)) == ["links", "sources"]
+
+
+def test_what_was_kept_as_text_is_compared_like_a_value() -> None:
+    assert changes({"links": "UNMET", "sources": "MET"}, {"links": MET, "sources": MET}) == {"links": (UNMET, MET)}
+
+
+def test_an_assertion_of_another_contract_has_not_changed() -> None:
+    assert changes({"links": MET}, {"sources": MET}) == {}
+    assert changes({}, {"sources": MET}) == {}
+
+
+@pytest.mark.parametrize("value", ["met", "", None, True, [], float("nan")])
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_value_that_is_none_of_the_three_is_not_compared(side: int, value: Any) -> None:
+    given = [{"sources": MET, "links": MET}, {"sources": MET, "links": MET}]
+    given[side]["links"] = value
+    with pytest.raises(ProgressError) as refused:
+        changes(*given)
+    assert refused.value.field == "links"
+
+
+# What a step gained
+
+
+@pytest.mark.parametrize(
+    "gain",
+    [
+        Gain(changed={"sources": (UNKNOWN, MET)}),
+        Gain(changed={"sources": (UNKNOWN, UNMET)}),
+        Gain(changed={"sources": (MET, UNKNOWN), "links": (MET, UNMET)}),
+        Gain(evidence=["report 3"]),
+        Gain(obstacle="the archive was closed"),
+        Gain(hypothesis="sold out"),
+        Gain(narrowed=True),
+    ],
+    ids=repr,
+)
+def test_each_of_these_is_progress_by_itself(gain: Gain) -> None:
+    assert gain.any
+
+
+@pytest.mark.parametrize(
+    "gain",
+    [
+        Gain(),
+        Gain(expected="a third report", came="the same two reports"),
+        Gain(expected="a third report", came="a third report"),  # said, and not found among the evidence
+        Gain(changed={"sources": (MET, UNKNOWN)}),
+        Gain(changed={"sources": (MET, MET)}),
+    ],
+    ids=repr,
+)
+def test_words_and_lost_knowledge_are_no_progress(gain: Gain) -> None:
+    assert not gain.any
+
+
+PLANNED, APPROVED, SENT = EffectState.PLANNED, EffectState.APPROVED, EffectState.SENT
+ACKNOWLEDGED, LOST, CONFIRMED = EffectState.ACKNOWLEDGED, EffectState.UNKNOWN, EffectState.CONFIRMED
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "progress"),
+    [
+        (PLANNED, APPROVED, False),
+        (APPROVED, SENT, False),
+        (SENT, LOST, False),
+        (LOST, LOST, False),
+        (EffectState.ABSENT, SENT, False),
+        (ACKNOWLEDGED, ACKNOWLEDGED, False),
+        (ACKNOWLEDGED, LOST, False),
+        (SENT, ACKNOWLEDGED, True),
+        (ACKNOWLEDGED, CONFIRMED, True),
+        (LOST, CONFIRMED, True),
+        (LOST, EffectState.REJECTED, True),
+        (LOST, EffectState.ABSENT, True),
+        (CONFIRMED, EffectState.COMPENSATED, True),
+    ],
+)
+def test_a_write_is_progress_once_the_authority_confirms_a_change(
+    before: EffectState, after: EffectState, progress: bool
+) -> None:
+    assert Gain(effect=(before, after)).any is progress
+
+
+def test_nothing_else_makes_another_request_progress() -> None:
+    assert not Gain(effect=(EffectState.ABSENT, SENT), evidence=["request 2"], narrowed=True, obstacle="offline").any
+
+
+@pytest.mark.parametrize("state", EffectState)
+def test_a_state_of_an_effect_that_stays_is_no_progress(state: EffectState) -> None:
+    assert not Gain(effect=(state, state)).any
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"changed": {"links": ("UNMET", "MET")}}, "changed"),
+        ({"changed": {"links": (MET,)}}, "changed"),
+        ({"changed": {"links": (True, False)}}, "changed"),
+        ({"evidence": "report 3"}, "evidence"),
+        ({"evidence": [""]}, "evidence"),
+        ({"evidence": [None]}, "evidence"),
+        ({"obstacle": " "}, "obstacle"),
+        ({"obstacle": None}, "obstacle"),
+        ({"hypothesis": "\n"}, "hypothesis"),
+        ({"hypothesis": True}, "hypothesis"),
+        ({"narrowed": 1}, "narrowed"),
+        ({"narrowed": None}, "narrowed"),
+        ({"effect": (SENT,)}, "effect"),
+        ({"effect": ("sent", "confirmed")}, "effect"),
+        ({"effect": ()}, "effect"),
+    ],
+)
+def test_a_gain_that_makes_no_sense_is_refused(given: dict[str, Any], field: str) -> None:
+    with pytest.raises(ProgressError) as refused:
+        Gain(**given)
+    assert refused.value.field == field
+
+
+def test_new_evidence_ends_a_row_of_repetitions() -> None:
+    repeated = Progress().observed("a").observed("a")
+    assert repeated.gained(NOTHING).repeats == 1
+    assert repeated.gained(SOMETHING).repeats == 0
+    assert repeated.gained(SOMETHING).observed("a").repeats == 1
+
+
+# Hypotheses
+
+
+def test_a_hypothesis_is_excluded_once() -> None:
+    sold_out = Gain(hypothesis="sold out")
+    progress = Progress().gained(sold_out)
+    assert progress.excluded == ["sold out"]
+    assert not progress.news(sold_out).any
+    assert progress.news(replace(sold_out, evidence=["report 3"])).any
+    assert progress.observed("a").observed("a").gained(sold_out).repeats == 1
+    assert progress.gained(sold_out) == progress
+
+
+def test_a_hypothesis_that_cannot_be_remembered_does_not_count() -> None:
+    progress = Progress()
+    for number in range(MOST_REMEMBERED):
+        progress = progress.gained(Gain(hypothesis=f"hypothesis {number}"))
+    assert len(progress.excluded) == MOST_REMEMBERED
+    one_more = Gain(hypothesis="one more")
+    assert not progress.news(one_more).any
+    assert progress.gained(one_more) == progress
+
+
+# Fruitless attempts
+
+TWO_EACH = {"web search": 2, "archive search": 2}
+
+
+def fruitless(*kinds: str) -> Progress:
+    progress = Progress()
+    for kind in kinds:
+        progress = progress.gained(NOTHING, kind, TWO_EACH)
+    return progress
+
+
+def test_a_kind_of_attempt_is_closed_at_its_limit() -> None:
+    assert fruitless("web search").open_kinds(TWO_EACH) == ("web search", "archive search")
+    assert fruitless("web search", "web search").open_kinds(TWO_EACH) == ("archive search",)
+
+
+def test_all_kinds_closed_is_no_progress_and_not_before() -> None:
+    three = fruitless("web search", "archive search", "web search")
+    assert not three.kinds_closed(TWO_EACH)
+    assert three.gained(NOTHING, "archive search", TWO_EACH).kinds_closed(TWO_EACH)
+
+
+def test_where_no_kind_is_limited_none_is_closed() -> None:
+    assert not Progress().kinds_closed({})
+
+
+def test_a_gain_starts_the_count_of_its_own_kind_again() -> None:
+    once_each = fruitless("web search", "archive search").gained(SOMETHING, "web search", TWO_EACH)
+    assert once_each.fruitless == {"archive search": 1}
+    assert once_each.gained(NOTHING, "web search", TWO_EACH).open_kinds(TWO_EACH) == tuple(TWO_EACH)
+    assert once_each.gained(NOTHING, "archive search", TWO_EACH).open_kinds(TWO_EACH) == ("web search",)
+
+
+@pytest.mark.parametrize("kind", TWO_EACH)
+def test_a_gain_reopens_nothing(kind: str) -> None:
+    closed = fruitless("web search", "web search")
+    assert closed.gained(SOMETHING, kind, TWO_EACH).open_kinds(TWO_EACH) == ("archive search",)
+
+
+def test_a_step_of_no_limited_kind_is_not_counted() -> None:
+    assert fruitless("web search").gained(NOTHING).fruitless == {"web search": 1}
+    assert fruitless("web search").gained(SOMETHING).fruitless == {"web search": 1}
+
+
+def test_a_kind_that_is_not_declared_any_more_is_forgotten() -> None:
+    only_archives = {"archive search": 2}
+    assert fruitless("web search").gained(NOTHING, "archive search", only_archives).fruitless == {"archive search": 1}
+
+
+def test_a_person_who_lets_it_go_on_opens_what_was_closed() -> None:
+    stuck = fruitless("web search", "web search").observed("a").observed("a").handed_over("t", "A", "A")
+    reviewed = stuck.gained(Gain(hypothesis="sold out")).observed("a").handed_over("t", "A", "A").reviewed()
+    assert reviewed == Progress(last_attempt="a", excluded=["sold out"])
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, False, 1.5, float("nan"), "2", None])
+def test_a_limit_that_makes_no_sense_is_refused(limit: Any) -> None:
+    with pytest.raises(ProgressError) as refused:
+        Progress().open_kinds({"web search": limit})
+    assert refused.value.field == "limits"
+    with pytest.raises(ProgressError) as refused:
+        Progress().gained(NOTHING, "web search", {"web search": limit})
+    assert refused.value.field == "limits"
+
+
+@pytest.mark.parametrize("kind", [*(name for name in NO_NAMES if name is not None), "phone call"], ids=repr)
+def test_a_kind_that_is_not_declared_is_refused(kind: Any) -> None:
+    with pytest.raises(ProgressError) as refused:
+        Progress().gained(NOTHING, kind, TWO_EACH)
+    assert refused.value.field == "kind"
+
+
+def test_a_kind_without_a_name_cannot_be_declared() -> None:
+    with pytest.raises(ProgressError) as refused:
+        Progress().kinds_closed({" ": 2})
+    assert refused.value.field == "limits"
+
+
+@given(st.lists(st.tuples(st.sampled_from(sorted(TWO_EACH)), st.booleans()), max_size=12))
+def test_a_kind_closes_with_its_second_fruitless_attempt_in_a_row(steps: list[tuple[str, bool]]) -> None:
+    progress = Progress()
+    for kind, found in steps:
+        progress = progress.gained(SOMETHING if found else NOTHING, kind, TWO_EACH)
+    for kind in TWO_EACH:
+        told = "".join("x" if found else "-" for of, found in steps if of == kind)
+        assert (kind not in progress.open_kinds(TWO_EACH)) == ("--" in told)
+
+
+# Hand-overs
+
+TASK = "f" * 64
+
+
+def handed(*ring: str, task: str = TASK, start: Progress | None = None) -> Progress:
+    progress = start or Progress()
+    for giver, taker in pairwise(ring):
+        progress = progress.handed_over(task, giver, taker)
+    return progress
+
+
+@pytest.mark.parametrize(
+    ("ring", "handed_back"),
+    [
+        ("AB", 0),
+        ("ABCD", 0),
+        ("ABA", 1),
+        ("ABAB", 2),
+        ("ABCA", 1),
+        ("ABCB", 1),
+        ("ABCDEA", 1),
+        ("ABCABC", 3),
+        ("AA", 1),
+    ],
+)
+def test_a_task_that_comes_back_to_somebody_who_had_it_goes_round(ring: str, handed_back: int) -> None:
+    assert handed(*ring).handed_back == handed_back
+
+
+def test_with_new_evidence_in_between_it_may_come_back() -> None:
+    assert handed("B", "A", start=handed("A", "B").gained(SOMETHING)).handed_back == 0
+    assert handed("C", "A", start=handed("A", "B", "C").gained(SOMETHING)).handed_back == 0
+    assert handed("B", "A", start=handed("A", "B").gained(NOTHING)).handed_back == 1
+
+
+def test_evidence_allows_it_once_and_not_for_good() -> None:
+    back = handed("B", "A", start=handed("A", "B").gained(SOMETHING))
+    assert handed("A", "B", start=back).handed_back == 1
+
+
+def test_new_evidence_ends_going_round() -> None:
+    assert handed("A", "B", "A").gained(SOMETHING).handed_back == 0
+
+
+def test_another_task_between_the_same_agents_is_no_repetition() -> None:
+    assert handed("B", "A", task="another", start=handed("A", "B")).handed_back == 0
+
+
+def test_a_hypothesis_that_was_excluded_before_is_no_new_evidence() -> None:
+    sold_out = Gain(hypothesis="sold out")
+    start = handed("A", "B", start=Progress().gained(sold_out)).gained(sold_out)
+    assert handed("B", "A", start=start).handed_back == 1
+
+
+def test_more_hands_than_can_be_remembered_are_no_progress_either() -> None:
+    agents = [f"agent {number}" for number in range(MOST_REMEMBERED + 1)]
+    progress = handed(*agents[:-1])
+    assert progress.handed_back == 0
+    assert handed(*agents[-2:], start=progress).handed_back == 1
+
+
+@pytest.mark.parametrize("name", NO_NAMES, ids=repr)
+@pytest.mark.parametrize("argument", ["task", "giver", "taker"])
+def test_a_hand_over_names_the_task_and_both_sides(argument: str, name: Any) -> None:
+    with pytest.raises(ProgressError) as refused:
+        Progress().handed_over(**{"task": TASK, "giver": "A", "taker": "B", argument: name})
+    assert refused.value.field == argument
+
+
+@given(st.lists(st.sampled_from("ABCD"), min_size=2, max_size=10))
+def test_a_chain_of_hands_goes_round_when_somebody_comes_up_twice(ring: list[str]) -> None:
+    assert (handed(*ring).handed_back > 0) == (len(set(ring)) < len(ring))
+
+
+# The memory
+
+
 def test_what_is_remembered_does_not_grow_with_the_runs_history() -> None:
     progress = Progress()
-    for number in range(500):
-        progress = progress.observed(f"{number:064}").failed("read_order", ErrorClass.TRANSIENT)
-    assert len(str(asdict(progress))) < 400
+    sizes = []
+    for number in range(2_000):
+        gain = Gain(hypothesis=f"{number:0200}", evidence=["report"] if number % 97 == 0 else [])
+        progress = (
+            progress.observed(f"{number:064}")
+            .failed("read_order", ErrorClass.TRANSIENT)
+            .handed_over(f"{number:0200}", f"giver {number:0190}", f"taker {number:0190}")
+            .gained(gain, f"kind {number % 5}", dict.fromkeys((f"kind {n}" for n in range(5)), 2))
+        )
+        sizes.append(len(json.dumps(asdict(progress))))
+    assert max(sizes) < MOST_REMEMBERED * 4 * 210
+    assert max(sizes[1_000:]) <= max(sizes[:1_000]) + 10  # the figures' own digits
+
+
+def test_what_is_remembered_survives_being_kept_as_json() -> None:
+    progress = (
+        fruitless("web search")
+        .gained(Gain(hypothesis="sold out"))
+        .observed("a")
+        .observed("a")
+        .handed_over(TASK, "A", "B")
+        .handed_over(TASK, "B", "A")
+        .failed("read_order", ErrorClass.TRANSIENT)
+    )
+    kept = json.loads(json.dumps({name: value for name, value in asdict(progress).items() if value}))
+    known = {**kept, "error_class": ErrorClass(kept["error_class"])}
+    assert {"excluded", "fruitless", "holders", "handed_back"} <= kept.keys()
+    assert replace(Progress(), **known) == progress
+    assert replace(Progress(), **known).handed_over(TASK, "A", "B").handed_back == 2

@@ -1,6 +1,8 @@
 from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runs.domain.states import FINAL, OUTCOME_OF, TRANSITIONS, Move, State, StopReason, TransitionRefused, transition
 
@@ -12,6 +14,7 @@ def test_every_pair_is_in_the_table_or_refused(state: State, move: Move) -> None
     else:
         with pytest.raises(TransitionRefused) as refused:
             transition(state, move)
+        assert str(refused.value) == f"{move.value} is not possible while a run is {state.value}."
         assert refused.value.field == "event"
 
 
@@ -32,3 +35,26 @@ def test_planning_cannot_skip_to_completed() -> None:
 
 def test_every_stop_reason_belongs_to_exactly_one_outcome() -> None:
     assert set(OUTCOME_OF) == set(StopReason)
+
+
+@given(st.lists(st.sampled_from(Move), max_size=40))
+def test_no_sequence_of_events_leaves_the_table_or_comes_back_from_an_end(moves: list[Move]) -> None:
+    state, ended = State.RECEIVED, False
+    for move in moves:
+        try:
+            after = transition(state, move)
+        except TransitionRefused:
+            assert (state, move) not in TRANSITIONS
+            continue
+        assert not ended
+        assert after is not State.COMPLETED or (state, move) == (State.VALIDATING, Move.CONTRACT_MET)
+        state, ended = after, after in FINAL
+
+
+def test_every_state_can_be_reached_and_every_open_one_left() -> None:
+    reached = {State.RECEIVED}
+    while new := {after for (before, _), after in TRANSITIONS.items() if before in reached} - reached:
+        reached |= new
+    assert reached == set(State)
+    for state in set(State) - FINAL:
+        assert {after for (before, _), after in TRANSITIONS.items() if before is state} & FINAL

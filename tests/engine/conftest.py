@@ -1,14 +1,18 @@
 """Runs carried on in this process, by the same `advance` that workers call, against the real back office."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import jsonschema_rs
 import pytest
+from django.conf import settings as product
 from pytest_django.fixtures import Settings
 
 from runs import interventions
+from runs.domain.package import LIMIT, SCHEMA, size
 from runs.engine.advance import advance
-from runs.models import Run
+from runs.models import Handoff, Run
 from tests.people import person
 from tests.processes import BackOffice
 
@@ -17,6 +21,43 @@ from tests.processes import BackOffice
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody else takes the run: these tests look at every step themselves."""
     monkeypatch.setattr("runs.engine.tasks.advance_run.delay", lambda run_id: None)
+
+
+PACKAGE = jsonschema_rs.validator_for(SCHEMA, validate_formats=True)
+# Secrets as services and people may write them, with what of each must never be in a package.
+PLANTED = {
+    "the product's token": ("the token is demo-key", "demo-key"),
+    "the token in base64": ("Basic eDpkZW1vLWtleTp5", "RlbW8ta2V5"),
+    "an API key": ("sk-live-Zx81kqPa77LmT0Qw", "Zx81kqPa77LmT0Qw"),
+    "a signed token": ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJVLTg4In0.c2lnbmVkLWhlcmU", "eyJzdWIiOiJVLTg4In0"),
+    "a private key": ("-----BEGIN PRIVATE KEY-----\nMIIBVQIBADANBg\n-----END PRIVATE KEY-----", "MIIBVQIBADANBg"),
+    "a named value": ('{"password": "correct horse 42"}', "correct horse"),
+    "an address with credentials": ("redis://:winter-of-79@cache:6379/0", "winter-of-79"),
+    "a card's number": ("5500 0000 0000 0004", "0000 0000 0004"),
+    "an account's number": ("DE89 3704 0044 0532 0130 00", "3704 0044 0532"),
+}
+
+
+def assert_sound(package: dict[str, Any]) -> None:
+    """A package is what its schema says, no larger than its limit, and holds no secret."""
+    wrong = [f"{'/'.join(map(str, error.instance_path))}: {error.message}" for error in PACKAGE.iter_errors(package)]
+    assert not wrong, "\n".join(wrong)
+    assert size(package) <= LIMIT
+    text = json.dumps(package, ensure_ascii=False)
+    secrets = {"the secret key": product.SECRET_KEY, **{name: needle for name, (_, needle) in PLANTED.items()}}
+    assert not [name for name, needle in secrets.items() if needle in text]
+
+
+@pytest.fixture(autouse=True)
+def _every_package_is_sound(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Of whatever a test is about: all packages that it left are looked at, before the tables are emptied."""
+    has_tables = "transactional_db" in request.fixturenames
+    if has_tables:
+        request.getfixturevalue("transactional_db")
+    yield
+    if has_tables:
+        for handoff in Handoff.objects.all():
+            assert_sound(handoff.package)
 
 
 @pytest.fixture

@@ -436,7 +436,7 @@ def test_an_order_number_that_looks_like_a_cards_stays_what_it_is(
     assert run.effects.get().plan["params"]["order_id"] == card_order
     assert [effect["order_id"] for effect in engine.effects(card_order)] == [card_order]
     assert case.read(run)["title"] == f"Refund of order {card_order}"
-    assert f"order {card_order} was accepted" in case.read(run)["customer_says"]
+    assert f"order {card_order} was accepted" in case.read(run)["customer_says"]["en"]
 
 
 def test_a_write_for_such_an_order_is_found_again_and_asked_about_by_its_number(

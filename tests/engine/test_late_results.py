@@ -200,7 +200,7 @@ def test_a_cancellation_that_meets_a_refusal_says_that_it_took_no_effect(engine:
     run = engine.send(run, "cancel_requested", "alice", reason="customer withdrew")
 
     assert stopped_as(run) == ("CANCELLED", "cancelled_absent")
-    assert case.read(run)["customer_says"] == "Your refund request for order B456 did not take effect."
+    assert case.read(run)["customer_says"]["en"] == "Your refund request for order B456 did not take effect."
 
 
 # When the authority is asked next

@@ -8,8 +8,12 @@ import pytest
 from django.utils import timezone
 
 from runs import case, interventions
-from runs.models import Run
-from tests.engine.conftest import Engine
+from runs.domain.errors import Failure
+from runs.domain.package import LIMIT, STEP_KINDS, STEP_STATUSES, size
+from runs.models import Run, Step
+from runs.tools.tool import ToolFailed, ToolKind
+from tests.engine.conftest import PLANTED, Engine, assert_sound
+from tests.engine.test_hostile_answers import Answered, answers, fails, with_field
 from tests.people import person
 
 ORDER, EXPENSIVE = "B456", "D586"
@@ -145,6 +149,7 @@ def test_the_package_of_a_stop_agrees_with_the_record(engine: Engine, reason: st
     assert package["acceptance"] == run.acceptance
     assert package["next_look_at"] == (run.due_at.isoformat() if run.outcome == "WAITING" and run.due_at else None)
     assert agreed(package) == agreed(recorded)
+    assert_sound(recorded)
 
 
 def test_every_stop_makes_a_package_of_its_own(engine: Engine) -> None:
@@ -188,7 +193,17 @@ def test_when_the_entitlement_is_withdrawn_during_a_review_the_package_holds_not
     handoff = run.handoffs.order_by("version").last()
     assert handoff
     for package in (handoff.package, case.read(run)):
-        for of_the_order in ("espresso", "389", "EUR", "2026-09-22", "v3", "version 1", "supervisor (", "U-99"):
+        for of_the_order in (
+            "espresso",
+            "389.00",
+            "38900",
+            "EUR",
+            "2026-09-22",
+            "v3",
+            "version 1",
+            "supervisor (",
+            "U-99",
+        ):
             assert of_the_order.lower() not in str(package).lower()
 
 
@@ -204,3 +219,178 @@ def test_when_the_entitlement_is_withdrawn_after_a_write_was_proven_absent_its_p
     assert {step["operation"] for step in package["steps"]} == {"check_authority"}
     for of_the_order in ("headphones", "59.00", "5900", "EUR", "2026-09-22", "v3", "version 1"):
         assert of_the_order.lower() not in str(package).lower()
+
+
+# What a package says of how a run went
+
+
+def last_package(run: Run) -> dict[str, Any]:
+    handoff = run.handoffs.order_by("version").last()
+    assert handoff
+    return dict(handoff.package)
+
+
+@pytest.mark.parametrize(
+    ("reason", "deviation", "step", "checkpoint"),
+    [
+        ("refused_by_service", "Refused", "submit_refund", "Refused"),
+        ("effect_pending", "Received, not decided yet", "submit_refund", "Refund policies in force"),
+        ("effect_unknown", "The connection ended before an answer came.", "submit_refund", "Refund policies in force"),
+        ("not_eligible", "The order meets the refund policy in force: delivered", None, "Refund policies in force"),
+        ("credential_refused", "", "read_order", "support may act"),
+        ("approval_required", "", None, "Refund policies in force"),
+    ],
+)
+def test_it_names_the_first_deviation_and_the_last_result_that_is_definite(
+    engine: Engine, reason: str, deviation: str, step: str | None, checkpoint: str
+) -> None:
+    package = last_package(STORIES[reason](engine))
+    operations = {line["seq"]: line["operation"] for line in package["steps"]}
+
+    assert package["first_deviation"].startswith(deviation)
+    assert operations.get(package["first_deviation_step"]) == step
+    assert package["last_checkpoint"].startswith(checkpoint)
+    assert package["last_checkpoint_step"] in operations
+
+
+def test_a_deviation_before_the_steps_that_are_shown_is_still_the_first(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(case, "STEPS_SHOWN", 2)
+    engine.back_office.fault(ORDER, "unavailable", where="orders", times=1)
+    run = STORIES["effect_pending"](engine)
+
+    package = last_package(run)
+    assert [step["operation"] for step in package["steps"]] == ["read_policies", "submit_refund"]
+    assert package["steps_left_out"] == run.steps - 2 == 3
+    assert package["first_deviation"] == "The service is not available at the moment."
+    assert package["first_deviation_step"] == 2
+
+
+def test_it_says_what_changed_since_the_last_stop(engine: Engine) -> None:
+    run = STORIES["effect_pending"](engine)
+    assert last_package(run)["progress"] == "First stop: 2 of 4 assertions are met."
+    run = engine.later(run)
+    assert last_package(run)["progress"] == "No assertion and no write changed since the last stop."
+
+    engine.back_office.fault(ORDER, "refused")
+    answers_rejected = with_field(submit_state="rejected", reason="closed account")
+    with pytest.MonkeyPatch.context() as patch:
+        answers(patch, "/refunds", lambda data: {**data, "records": [answers_rejected(data["records"][0])]}, "GET")
+        run = engine.later(run)
+
+    assert last_package(run)["progress"] == (
+        "The refund service accepted the request: UNKNOWN became UNMET; "
+        "Submit refund request: acknowledged became rejected"
+    )
+
+
+def test_what_cannot_be_known_is_said_to_be_unknown(engine: Engine) -> None:
+    run = engine.start(ORDER)
+    Run.objects.update(workflow_version=99)
+    package = last_package(engine.carry_on(run))
+
+    why = "Version 99 of refund_request is not installed here."
+    assert package["unknown"] == [{"field": field, "why": why} for field in ("goal", "contract", "customer_says")]
+    assert (package["goal"], package["contract"], set(package["customer_says"].values())) == ("", [], {""})
+    assert package["progress"].startswith("Not known")
+    assert package["acceptance"] == "unknown"
+
+
+def test_a_run_that_was_not_entitled_says_that_something_is_withheld(engine: Engine) -> None:
+    package = last_package(STORIES["not_authorised"](engine))
+    assert package["withheld"]
+    assert package["progress"] == "Withheld."
+    assert package["first_deviation"] == "The customer may act on this order: not entitled"
+
+
+def test_a_run_that_has_not_begun_can_be_read_as_a_package(engine: Engine) -> None:
+    assert_sound(case.read(engine.start(ORDER)))
+
+
+def test_every_event_says_who_sends_it_with_what_and_what_is_checked_again(engine: Engine) -> None:
+    package = last_package(STORIES["approval_required"](engine))
+    approve = next(event for event in package["allowed_events"] if event["name"] == "approval_granted")
+    assert approve["permission"] == "approve_write"
+    assert approve["not_by_requester"]
+    assert approve["answers_plan"]
+    assert approve["payload"]["properties"]["comment"]["maxLength"]
+    assert approve["checked_again"]
+    assert all(event["why_not"] for event in package["forbidden_events"])
+
+
+def test_steps_are_of_the_kinds_and_in_the_statuses_that_the_schema_knows() -> None:
+    assert list(STEP_KINDS) == list(ToolKind)
+    assert list(STEP_STATUSES) == Step.Status.values
+
+
+# What must not be in one
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "hide"),
+    [
+        ("/orders", "GET", lambda text: with_field(item=text, currency=text)),
+        ("/policies", "GET", lambda text: lambda data: {**data, "policies": [{"version": text}] * 2}),
+        ("/refunds", "POST", lambda text: with_field(submit_state="rejected", reason=text)),
+        (
+            "/refunds",
+            "POST",
+            lambda text: with_field(submit_state="pending", remark=[{"says": text}, text.encode().hex()]),
+        ),
+        ("/refunds", "POST", lambda text: with_field(submit_state="pending", **{text: text})),
+        ("/refunds", "POST", lambda text: with_field(order_id=text)),
+    ],
+)
+@pytest.mark.parametrize("secret", PLANTED)
+def test_no_secret_that_a_service_tells_is_in_any_package(
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    method: str,
+    hide: Callable[[str], Answered],
+    secret: str,
+) -> None:
+    text, _ = PLANTED[secret]
+    answers(monkeypatch, path, hide(text), method)
+
+    run = engine.run(ORDER)
+
+    assert run.handoffs.exists()
+    assert_sound(case.read(run))
+
+
+@pytest.mark.parametrize("secret", PLANTED)
+def test_no_secret_in_the_words_of_a_failure_or_of_a_person_is_in_any_package(engine: Engine, secret: str) -> None:
+    text, needle = PLANTED[secret]
+    run = engine.start(ORDER)
+    with pytest.MonkeyPatch.context() as patch:
+        fails(patch, lambda: ToolFailed(Failure("credential_refused", f"No: {text}")))
+        run = engine.carry_on(run)
+    assert needle not in run.question
+    assert "[removed]" in last_package(run)["question"]
+
+    run = STORIES["approval_required"](engine)
+    run = engine.send(run, "approval_rejected", "supervisor", run.effects.get().plan_digest, reason=f"No: {text}")
+    assert "[removed]" in last_package(run)["question"]
+
+
+def test_a_receipt_as_large_as_an_answer_may_be_is_cut_and_its_number_stays(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [{"text": "x" * 1800, "n": n} for n in range(500)]
+    answers(monkeypatch, "/refunds", with_field(lines=lines), "POST")
+    engine.back_office.fault(ORDER, "pending")
+
+    run = engine.run(ORDER)
+
+    assert run.stop_reason == "effect_pending"
+    package = last_package(run)
+    [cut] = package["folded"]
+    assert cut["field"] == "/effects/0/receipt"
+    assert cut["characters"] > 900_000
+    receipt = package["effects"][0]["receipt"]
+    assert receipt["tracking_id"] in package["customer_says"]["en"]
+    assert f"[{cut['characters']} characters, sha256 {cut['sha256'][:16]}]" in receipt["folded"]
+    assert size(package) < LIMIT / 4
+    assert agreed(package) == agreed(case.read(run))

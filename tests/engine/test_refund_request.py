@@ -32,7 +32,7 @@ def receipt(run: Run) -> dict[str, Any]:
 
 
 def told(run: Run) -> str:
-    says: str = case.read(run)["customer_says"]
+    says: str = case.read(run)["customer_says"]["en"]
     return says
 
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 from runs import case, interventions
 from runs.domain.interventions import CATALOGUE
 from runs.domain.states import State
-from runs.engine.calls import in_flight
+from runs.engine.calls import terms_of
 from runs.interventions import Refused
 from runs.models import Run
 from runs.workflows.refund_request import WORKFLOW
@@ -167,4 +167,4 @@ def _is_time_for(act: Act, run: Run, stands_still: bool) -> bool:
     sent = run.effects.exclude(sent_at=None).order_by("-sent_at").first()
     if not sent or not sent.sent_at:
         return False
-    return timezone.now() > sent.sent_at + in_flight(WORKFLOW.tools[sent.operation])
+    return timezone.now() > sent.sent_at + terms_of(WORKFLOW.tools[sent.operation]).in_flight

@@ -191,7 +191,7 @@ class Command(BaseCommand):
         if as_json:
             return self._print_package(_run(run))
         self._print(f"Accepted: {words.event(event)} ({event})" + (f", about plan {plan}" if plan else ""))
-        if event in words.ASKS_THE_AUTHORITY and checks:
+        if kind and kind.costs_a_look_up and checks:
             self._print(f"(follow-up checks: {checks - 1} left after this one)")
         folder = f" --data-dir {settings.DATA_DIR}" if "TAKEOVER_DATA_DIR" in os.environ else ""
         self._print(f"What comes of it: manage.py runs wait {found.pk}{folder}")

@@ -1,0 +1,76 @@
+"""An input that a service refused is corrected by a person, held against the same rules, and all is read again."""
+
+from dataclasses import replace
+
+import pytest
+
+from runs import interventions
+from runs.domain.errors import Failure
+from runs.interventions import Refused
+from runs.models import Run
+from runs.tools.tool import Call, Result, Service, ToolFailed
+from runs.workflows.refund_request import WORKFLOW
+from tests.engine.conftest import Engine
+from tests.people import person
+
+
+@pytest.fixture
+def refused_input(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The order service does not take the customer's number as it was typed."""
+    run = engine.start("B456", customer_id="U-88x")
+
+    def refuses(service: Service, call: Call, deadline: float) -> Result:
+        raise ToolFailed(Failure("invalid_input", "No customer has such a number."))
+
+    first = WORKFLOW.tools["check_authority"]
+    with monkeypatch.context() as patch:
+        patch.setitem(WORKFLOW.tools, first.name, replace(first, perform=refuses))
+        run = engine.carry_on(run)
+    assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", "input_invalid")
+    return run
+
+
+def correct(run: Run, field: str, value: str) -> None:
+    payload = {"field": field, "value": value, "reason": "Typed wrongly."}
+    interventions.send(run.pk, "input_corrected", person("alice"), payload)
+
+
+def test_a_corrected_input_is_read_again_from_the_start_and_completes(engine: Engine, refused_input: Run) -> None:
+    run = engine.send(
+        refused_input, "input_corrected", "alice", field="customer_id", value="U-88", reason="Typed wrongly."
+    )
+
+    assert (run.outcome, run.stop_reason) == ("COMPLETED", "contract_met")
+    assert run.input == {"order_id": "B456", "customer_id": "U-88"}
+    assert run.acts_for == "U-88"
+    assert len(engine.calls("B456", "submit")) == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("colour", "red", "field: must be one of customer_id, order_id."),
+        ("customer_id", "<b>", "value: customer_id:"),
+        ("order_id", "A123", "field: order B456 is what this run is about; for another one, start another run."),
+    ],
+)
+def test_a_correction_is_refused_by_the_field_and_changes_nothing(
+    refused_input: Run, field: str, value: str, says: str
+) -> None:
+    with pytest.raises(Refused) as no:
+        correct(refused_input, field, value)
+
+    assert no.value.message.startswith(says)
+    assert no.value.field in {"field", "value"}
+    run = Run.objects.get(pk=refused_input.pk)
+    assert run.input == refused_input.input
+    assert not run.inbox.exists()
+
+
+def test_nothing_is_corrected_under_a_write_that_may_have_left(engine: Engine) -> None:
+    engine.back_office.fault("B456", "other_order")
+    run = engine.run("B456")
+    Run.objects.filter(pk=run.pk).update(stop_reason="input_invalid")
+
+    with pytest.raises(Refused, match="a corrected one is another run"):
+        correct(run, "customer_id", "U-88")

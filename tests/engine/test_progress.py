@@ -1,0 +1,38 @@
+"""What each step brought is written down with it: what changed, what became known, what was expected and what came."""
+
+from tests.engine.conftest import Engine
+
+
+def test_each_step_of_a_clean_run_says_what_it_brought(engine: Engine) -> None:
+    run = engine.run("B456")
+
+    authority, order, policies, submission = run.step_rows.values_list("gain", flat=True)
+    assert authority["changed"] == {"authorised": ["UNKNOWN", "MET"]}
+    assert authority["evidence"] == ["authority/support/B456"]
+    assert "changed" not in order
+    assert order["evidence"]
+    assert policies["changed"] == {"eligible": ["UNKNOWN", "MET"]}
+    assert submission["changed"] == {"accepted": ["UNKNOWN", "MET"], "receipt_matches": ["UNKNOWN", "MET"]}
+    assert submission["effect"] == ["sent", "confirmed"]
+    assert submission["expected"] == "accepted, with a request number"
+    assert submission["came"] == "Accepted as R789"
+
+
+def test_a_read_that_failed_brought_nothing_but_its_error(engine: Engine) -> None:
+    engine.back_office.fault("B456", "unavailable", where="orders", times=1)
+    run = engine.run("B456")
+
+    failed = run.step_rows.get(status="failed").gain
+    assert set(failed) == {"expected", "came"}
+    assert run.stop_reason == "contract_met"
+
+
+def test_reading_again_what_was_known_brings_no_new_evidence(engine: Engine) -> None:
+    run = engine.run("D586")
+    assert run.stop_reason == "approval_required"
+
+    run = engine.send(run, "approval_granted", "bob", run.effects.get().plan_digest)
+
+    second = run.step_rows.filter(operation="read_policies").last()
+    assert second
+    assert set(second.gain) == {"expected", "came"}

@@ -1,0 +1,119 @@
+"""Events that take two people, and those that take something back."""
+
+import pytest
+
+from runs import interventions
+from runs.domain.interventions import CATALOGUE, Sender
+from runs.interventions import Refused
+from runs.models import Handoff, InboxEvent, Run
+from tests.engine.conftest import Engine
+from tests.people import person
+
+CLOSING = {"reason": "The service was switched off for good.", "reference": "ticket 4711"}
+
+
+@pytest.fixture
+def contradicted(engine: Engine) -> Run:
+    """A write that landed under a receipt for another order: nobody can settle it."""
+    engine.back_office.fault("B456", "other_order")
+    run = engine.run("B456")
+    assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", "receipts_contradict")
+    return run
+
+
+def close(run: Run, who: str, **payload: str) -> InboxEvent:
+    return interventions.send(run.pk, "closed_unresolved", person(who), payload or CLOSING)
+
+
+def test_one_person_cannot_close_a_run_whose_write_is_unresolved(engine: Engine, contradicted: Run) -> None:
+    before = {name: value for name, value in vars(contradicted).items() if name != "_state"}
+
+    event = close(contradicted, "alice")
+    run = engine.carry_on(contradicted)
+
+    assert event.result == "proposed"
+    assert {name: value for name, value in vars(run).items() if name != "_state"} == before
+    with pytest.raises(Refused, match="You proposed this; somebody else has to confirm it") as no:
+        close(run, "alice")
+    assert no.value.status == 409
+
+
+def test_the_second_needs_the_permission_and_is_somebody_else(contradicted: Run) -> None:
+    close(contradicted, "alice")
+
+    with pytest.raises(Refused, match="To confirm it needs the permission 'approve write'"):
+        close(contradicted, "ann")
+
+    assert InboxEvent.objects.filter(result="").count() == 0
+
+
+def test_two_people_close_it_and_the_unknown_stays_on_record(engine: Engine, contradicted: Run) -> None:
+    first = close(contradicted, "alice")
+    close(contradicted, "bob", reason="I agree.", reference="ticket 4711")
+
+    run = engine.carry_on(contradicted, until=lambda run: run.is_final)
+
+    assert (run.state, run.outcome, run.stop_reason) == ("failed", "NEEDS_HUMAN", "receipts_contradict")
+    assert run.effects_at_risk == 1
+    assert run.effects.get().state == "unknown"
+    assert (run.due_at, run.owner, run.answer_by, run.question) == (None, "", None, "")
+    assert run.recovery == "manual"
+    first.refresh_from_db()
+    assert first.result == "applied"
+    package = Handoff.objects.filter(run=run).latest("version").package
+    assert package["state"] == "failed"
+    assert package["customer_says"]["en"].startswith("We could not establish whether")
+    assert package["effects"][0]["unresolved"]
+    assert len(engine.calls("B456", "submit")) == 1
+
+
+def test_what_was_proposed_before_the_run_moved_on_is_no_first_half_any_more(engine: Engine, contradicted: Run) -> None:
+    close(contradicted, "alice")
+    run = engine.send(contradicted, "reconcile_requested", "alice")
+    assert run.stop_reason == "receipts_contradict"
+
+    assert close(run, "bob").result == "proposed"
+
+
+def test_a_run_that_is_still_asked_about_by_itself_is_not_closed(engine: Engine) -> None:
+    engine.back_office.fault("B456", "answer_lost")
+    engine.back_office.fault("B456", "lookup_lags")
+    run = engine.run("B456")
+    assert run.outcome == "WAITING"
+
+    with pytest.raises(Refused, match="still asked about the write by itself"):
+        close(run, "alice")
+
+
+@pytest.fixture
+def approved_and_held_up(engine: Engine) -> Run:
+    """Approved, and before it could be sent the policies had come into conflict."""
+    run = engine.run("D586")
+    engine.back_office.fault("D586", "policy_conflict")
+    run = engine.send(run, "approval_granted", "bob", run.effects.get().plan_digest)
+    assert run.stop_reason == "facts_in_conflict"
+    assert run.effects.get().state == "approved"
+    return run
+
+
+def test_an_approval_is_taken_back_before_it_was_used(engine: Engine, approved_and_held_up: Run) -> None:
+    run = engine.send(approved_and_held_up, "approval_revoked", "bob", reason="The wrong order.")
+
+    effect = run.effects.get()
+    assert (effect.state, effect.approved_digest) == ("planned", "")
+    engine.back_office.clear("D586")
+    run = engine.send(run, "policy_confirmed", "alice", reference="policy board, 3 October")
+    assert (run.state, run.stop_reason) == ("awaiting_approval", "approval_required")
+    assert not engine.calls("D586", "submit")
+
+
+def test_there_is_nothing_to_take_back_where_no_approval_is_unused(engine: Engine, contradicted: Run) -> None:
+    with pytest.raises(Refused, match="No approval is waiting to be used"):
+        interventions.send(contradicted.pk, "approval_revoked", person("bob"), {"reason": "Just so."})
+
+
+@pytest.mark.parametrize("move", [move for move, kind in CATALOGUE.items() if kind.sender is not Sender.PERSON])
+def test_no_person_can_say_what_only_services_and_the_clock_say(contradicted: Run, move: str) -> None:
+    with pytest.raises(Refused, match="There is no event") as no:
+        interventions.send(contradicted.pk, move, person("bob"), {})
+    assert no.value.status == 404
