@@ -37,6 +37,7 @@ only_mutate = {files}
 pytest_add_cli_args_test_selection = ["tests/domain"]
 pytest_add_cli_args = ["--hypothesis-seed=0", "-p", "no:cacheprovider"]
 use_git_change_detection = false
+also_copy = ["docs"]
 """
 
 
@@ -56,7 +57,7 @@ def main(names: list[str]) -> int:
 
 
 def _copy(names: list[str]) -> None:
-    for folder in ("runs/domain", "runs/tools", "runs/workflows", "tests/domain"):
+    for folder in ("docs", "runs/domain", "runs/tools", "runs/workflows", "tests/domain"):
         shutil.copytree(ROOT / folder, folder, ignore=shutil.ignore_patterns("__pycache__"))
         Path(folder).parent.joinpath("__init__.py").touch()
     for test in sorted(Path("tests/domain").glob("test_*.py")):

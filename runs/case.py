@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from runs.domain.budget import Dimension, Ledger, Line
 from runs.domain.contract import Fact, Value
-from runs.domain.effects import MEANING, UNRESOLVED, UNSENT, Answer, Effect, EffectState
+from runs.domain.effects import MEANING, SENDABLE, UNRESOLVED, Answer, Effect
 from runs.domain.interventions import CATALOGUE, FROM_PEOPLE, Standing, why_not
 from runs.domain.package import VERSION, fold
 from runs.domain.progress import changes
@@ -204,6 +204,7 @@ def step_as_json(step: Step) -> dict[str, Any]:
         "error_class": step.error_class,
         "expects": step.expects,
         "fingerprint": step.fingerprint,
+        "gain": step.gain,
         "started_at": step.started_at,
         "settled_at": step.settled_at,
     }
@@ -302,7 +303,6 @@ def _progress(run: Run, contract: list[dict[str, Any]], effects: list[dict[str, 
 def standing(run: Run, effects: Iterable[Effect] | None = None) -> Standing:
     """`run` as the event catalogue sees it; with the `effects` that a worker knows, or else as they are recorded."""
     known = [row.value() for row in run.effects.all()] if effects is None else list(effects)
-    workflow = registry.find(run.workflow, run.workflow_version)
     return Standing(
         state=State(run.state),
         outcome=Outcome(run.outcome) if run.outcome else None,
@@ -311,9 +311,8 @@ def standing(run: Run, effects: Iterable[Effect] | None = None) -> Standing:
         cancel_requested=run.cancel_requested,
         paused=run.paused,
         follow_up_checks_left=run.ledger.left(Dimension.FOLLOW_UP_CHECKS) or 0,
-        approved_unsent=any(e.approved_digest and e.state in UNSENT | {EffectState.ABSENT} for e in known),
-        anything_sent=any(effect.times_sent for effect in known),
-        declared=workflow.declared if workflow else frozenset(),
+        approved_unsent=any(effect.approved_digest and effect.state in SENDABLE for effect in known),
+        anything_sent=any(effect.times_sent and effect.state not in SENDABLE for effect in known),
     )
 
 
@@ -325,6 +324,7 @@ def _events(run: Run, effects: Iterable[Effect]) -> list[dict[str, Any]]:
             "label": kind.label,
             "says": kind.says,
             "permission": str(kind.permission),
+            "second_person": str(kind.seconded_by or ""),
             "not_by_requester": kind.not_by_requester,
             "answers_plan": kind.answers_plan,
             "payload": kind.payload,

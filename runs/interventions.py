@@ -7,7 +7,7 @@ and so is what was refused. Lock order: the run's row, then its inbox.
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -26,7 +26,7 @@ from runs.agents.policies import POLICIES
 from runs.domain.budget import BudgetError, Dimension, Ledger
 from runs.domain.errors import ErrorClass
 from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission, Standing, why_not
-from runs.domain.redaction import redact, redact_text
+from runs.domain.redaction import identifiers, redact, redact_text
 from runs.domain.states import Move, Outcome, State
 from runs.engine.services import service
 from runs.engine.tasks import wake
@@ -81,6 +81,8 @@ def start(
         policy=policy or "scripted",
         subject=known.subject(content),
         input=dict(content),
+        first_input=dict(content),
+        asked_by=list(dict.fromkeys([by.get_username(), acts_for])),
         request_key=request_key,
         requester=by,
         acts_for=acts_for,
@@ -111,7 +113,7 @@ def _start_once(run: Run, by: User) -> tuple[Run, bool]:
 def _check_same(found: Run, wanted: Run, by: User) -> None:
     """A request key, and an open run, belong to one request: what asks for something else is told so."""
     if found.subject != wanted.subject or (
-        found.request_key == wanted.request_key != "" and found.input != wanted.input
+        found.request_key == wanted.request_key != "" and found.first_input != wanted.first_input
     ):
         message = "request_key: it was used before, for another request."
         _refuse(by, "start", found, "key_reused", message, "request_key", 409)
@@ -138,7 +140,7 @@ def _check_subject(workflow: Workflow, given: Mapping[str, Any], acts_for: str, 
         tool.perform(service(tool.service), Call(name, params), START_CHECK)
     except ToolFailed as failed:
         if failed.failure.error_class is ErrorClass.NOT_FOUND:
-            message = f"{field}: {redact_text(failed.failure.message[:200], known_secrets())}"
+            message = f"{field}: {redact_text(failed.failure.message, known_secrets())[:200]}"
             _refuse(by, "start", None, "unknown_subject", message, field, 404)
 
 
@@ -204,6 +206,11 @@ def possible_events(run: Run, by: User) -> list[PossibleEvent]:
     return [PossibleEvent(kind, _why_not(kind, run, by, stands)) for kind in FROM_PEOPLE.values()]
 
 
+def why_not_approve(run: Run, by: User) -> str:
+    """Why this person cannot approve the write that waits; empty when they can."""
+    return _why_not(FROM_PEOPLE[Move.APPROVAL_GRANTED], run, by, case.standing(run))
+
+
 def send(
     run_id: UUID, event: str, by: User, payload: Mapping[str, Any] | str, answers: str = "", seen: str = ""
 ) -> InboxEvent:
@@ -230,8 +237,7 @@ def send(
         run = Run.objects.select_for_update(of=("self",)).select_related("holder").get(pk=run_id)
         problem = _moved_on(run, seen) or _problem(kind, run, by, answers)
         if problem is None:
-            proposal = _proposal(kind, run)
-            return _deliver(run, kind, by, content, answers, proposal)
+            return _deliver(run, kind, by, content, answers, seconds=proposal(kind, run))
     _refuse(by, event, run, problem.code, problem.message, problem.field, problem.status)
 
 
@@ -249,7 +255,11 @@ def _moved_on(run: Run, seen: str) -> Refused | None:
 
 def _why_not(kind: EventKind, run: Run, by: User, stands: Standing) -> str:
     """Why `by` cannot send this event now, apart from what a decision has to name; empty when they can."""
-    held = "" if kind.answers_plan else _not_theirs(run, by)  # a decision is not the holder's alone
+    # A decision is not the holder's alone, and neither is the second of two people's word.
+    held = "" if kind.answers_plan or proposal(kind, run) else _not_theirs(run, by)
+    if kind.move is Move.APPROVAL_REVOKED and run.state == State.AWAITING_APPROVAL:
+        given = run.inbox.filter(name=Move.APPROVAL_GRANTED, result="").exists()
+        stands = replace(stands, approved_unsent=given)  # no worker has seen it yet
     return why_not(kind, stands) or _not_by(kind, run, by) or _not_second(kind, run, by) or held
 
 
@@ -334,7 +344,7 @@ def _check_correction(run: Run, payload: Mapping[str, Any], by: User) -> None:
         _refuse(by, attempted, run, "invalid", message, "field")
 
 
-def _proposal(kind: EventKind, run: Run) -> InboxEvent | None:
+def proposal(kind: EventKind, run: Run) -> InboxEvent | None:
     """What a first person proposed of an event that takes two, while the run has not moved on since."""
     if not kind.seconded_by:
         return None
@@ -344,10 +354,10 @@ def _proposal(kind: EventKind, run: Run) -> InboxEvent | None:
 
 def _not_second(kind: EventKind, run: Run, by: User) -> str:
     """Why `by` cannot be the second of the two people that this event takes."""
-    proposal = _proposal(kind, run)
-    if not kind.seconded_by or not proposal:
+    first = proposal(kind, run)
+    if not kind.seconded_by or not first:
         return ""
-    if proposal.actor_id == by.pk:
+    if first.actor_id == by.pk:
         return "You proposed this; somebody else has to confirm it."
     if not by.has_perm(f"runs.{kind.seconded_by}"):
         return f"To confirm it needs the permission {kind.seconded_by.replace('_', ' ')!r}."
@@ -363,7 +373,8 @@ def _deliver(
     seconds: InboxEvent | None,
 ) -> InboxEvent:
     """Put the event into the inbox; the first of two people's as a proposal, which moves nothing yet."""
-    stored = redact(payload, known_secrets(), set(run.input.values()))
+    corrected = {payload["field"]: payload["value"]} if kind.move is Move.INPUT_CORRECTED else {}
+    stored = redact(payload, known_secrets(), identifiers({**run.input, **corrected}))
     is_proposal = kind.seconded_by is not None and seconds is None
     event = InboxEvent.objects.create(
         run=run,
@@ -416,7 +427,7 @@ def _require(by: User, permission: Permission, attempted: str, run: Run | None) 
 def _not_by(kind: EventKind, run: Run, by: User) -> str:
     if not by.has_perm(f"runs.{kind.permission}"):
         return f"Needs the permission {kind.permission.replace('_', ' ')!r}."
-    if kind.not_by_requester and by.get_username() in {run.requester.get_username(), run.acts_for}:
+    if kind.not_by_requester and by.get_username() in {run.requester.get_username(), run.acts_for, *run.asked_by}:
         return "You asked for this run yourself; somebody else has to decide."
     return ""
 

@@ -115,13 +115,13 @@ class Ledger:
     def settle(self, charge: Charge, used: Charge | None = None) -> "Ledger":
         """Turn the reservation of `charge` into spending: `used` where it is known, which releases the remainder.
 
-        Where it is not, because the call failed or its worker died, all of it counts as spent. What was used counts
-        in full, also where that was more than had been set aside.
+        Where it is not, in this or that dimension or because the call failed, all of it counts as spent. What was used
+        counts in full, also where that was more than had been set aside.
         """
         released = self._change(
             {d: replace(line, reserved=max(0, line.reserved - a)) for d, a, line in self._touched(charge)}
         )
-        spent = charge if used is None else used
+        spent = {**charge, **(used or {})}
         return released._change({d: replace(line, spent=line.spent + a) for d, a, line in released._touched(spent)})
 
     def at(self, elapsed: int) -> "Ledger":

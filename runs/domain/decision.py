@@ -5,13 +5,13 @@ rules read nothing else.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from runs.domain.budget import STOP_REASON, Dimension
 from runs.domain.contract import Value
 from runs.domain.effects import EffectState
-from runs.domain.errors import RETRIED_ON_READ, ErrorClass, Failure
+from runs.domain.errors import ErrorClass, Failure
 from runs.domain.states import StopReason
 
 
@@ -124,7 +124,7 @@ def _cancelled(s: Situation) -> Verdict | None:
 
 def _gates(s: Situation) -> bool:
     """Whether rules 3 to 5 apply: they permit new actions, and say nothing about a write that is already out there."""
-    return s.open_effect is None and EffectState.CONFIRMED not in s.effects
+    return s.open_effect is None and (s.next_step is NextStep.WRITE or EffectState.CONFIRMED not in s.effects)
 
 
 def _unauthorised(s: Situation) -> Verdict | None:
@@ -139,7 +139,9 @@ def _facts_unclear(s: Situation) -> Verdict | None:
             return _stop(StopReason.FACTS_MISSING)
         case FactsState.CONFLICT:
             return _stop(StopReason.FACTS_IN_CONFLICT)
-    return None
+    # Nothing is written on what nobody has read, or could not judge.
+    judged = s.facts is FactsState.COMPLETE and Value.UNKNOWN not in {s.authorised, s.eligible}
+    return None if judged or s.next_step is not NextStep.WRITE else _stop(StopReason.FACTS_MISSING)
 
 
 def _ineligible(s: Situation) -> Verdict | None:
@@ -185,9 +187,9 @@ def _failure(s: Situation) -> Verdict | None:
         return _stop(reason)
     if s.errors_in_a_row > s.max_same_error or not s.attempts_left:
         return _stop(StopReason.SAME_ERROR_REPEATED)
-    read = s.failed_kind is NextStep.READ and error_class in RETRIED_ON_READ
     # A write comes here only where the service declared that it did nothing; anything else is an open effect (rule 9).
-    return Verdict(Kind.RETRY) if read or s.failure.executed is False else _stop(StopReason.OUTCOME_UNCONFIRMED)
+    again = s.failed_kind is NextStep.READ or s.failure.executed is False
+    return Verdict(Kind.RETRY) if again else _stop(StopReason.OUTCOME_UNCONFIRMED)
 
 
 def _past_soft_mark(s: Situation) -> Verdict | None:
@@ -235,13 +237,13 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         7,
-        "An explicit business refusal: declined.",
-        lambda s: _stop(StopReason.REFUSED_BY_SERVICE) if s.refused else None,
+        "An explicit business refusal, and nothing else is open: declined.",
+        lambda s: _stop(StopReason.REFUSED_BY_SERVICE) if s.refused and not s.open_effect else None,
     ),
     Rule(
         8,
-        "The contract is met: completed, before every limit.",
-        lambda s: _stop(StopReason.CONTRACT_MET) if s.contract is Value.MET else None,
+        "The contract is met, and nothing else is open: completed, before every limit.",
+        lambda s: _stop(StopReason.CONTRACT_MET) if s.contract is Value.MET and not s.open_effect else None,
     ),
     Rule(9, "An effect with an open outcome: only look-ups, no write.", _open_effect),
     Rule(10, "Paused, or a hard limit, or what is left cannot pay for the next step: nothing new.", _limit),
@@ -255,7 +257,4 @@ RULES: tuple[Rule, ...] = (
 
 def decide(situation: Situation) -> Verdict:
     """The verdict of the first of the fifteen rules that applies."""
-    for rule in RULES:
-        if verdict := rule.apply(situation):
-            return Verdict(verdict.kind, verdict.reason, rule.number)
-    raise AssertionError("Rule 15 always applies.")
+    return next(replace(verdict, rule=rule.number) for rule in RULES if (verdict := rule.apply(situation)))

@@ -29,6 +29,7 @@ class EffectState(StrEnum):
 
 UNRESOLVED = frozenset({EffectState.SENT, EffectState.ACKNOWLEDGED, EffectState.UNKNOWN})
 UNSENT = frozenset({EffectState.PLANNED, EffectState.APPROVED})
+SENDABLE = UNSENT | {EffectState.ABSENT}  # nothing of it is out there
 
 
 class Answer(StrEnum):
@@ -94,8 +95,13 @@ def after(state: EffectState, answer: Answer) -> EffectState:
 
 def fingerprint(value: Mapping[str, Any]) -> str:
     """A digest of `value` that does not depend on the order of its keys: 64 hexadecimal digits."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_as_kept)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _as_kept(value: object) -> str:
+    """As it is written down, so that a plan that was read back has the digest that was approved."""
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 @dataclass(frozen=True)
@@ -224,7 +230,8 @@ def compensated(effect: Effect, undoing: Effect) -> Effect:
 
 def what_a_failure_means(failure: Failure, looking: bool) -> Answer:
     """The answer that a failed submission, or a failed look-up (`looking`), amounts to."""
-    done_nothing = failure.executed is False or failure.error_class in DEFINITELY_NOT_EXECUTED
+    implied = failure.executed is None and failure.error_class in DEFINITELY_NOT_EXECUTED
+    done_nothing = failure.executed is False or implied
     return Answer.NOT_EXECUTED if done_nothing and not looking else Answer.UNREACHABLE
 
 

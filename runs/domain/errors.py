@@ -69,7 +69,6 @@ DEFINITELY_NOT_EXECUTED = frozenset(
     }
 )
 MOST_RETRY_AFTER = 3600.0  # seconds; a service that asks for more is asked again after this
-RETRIED_ON_READ = frozenset({ErrorClass.TRANSIENT, ErrorClass.INVALID_OUTPUT, ErrorClass.UNKNOWN})
 
 
 def classify(code: str) -> ErrorClass:

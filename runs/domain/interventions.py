@@ -34,7 +34,7 @@ ROLES: dict[str, tuple[str, tuple[Permission, ...]]] = {
 
 class Sender(StrEnum):
     PERSON = "person"
-    SERVICE = "service"  # through the signed endpoint, never by hand
+    SERVICE = "service"  # never by hand
     CONTROL = "control"  # the control layer's own clock
 
 
@@ -127,7 +127,7 @@ CATALOGUE: dict[Move, EventKind] = {
             _payload(("reason",), reason=REASON),
             answers_plan=True,
             puts_up_again=True,
-            checked_again="Nothing is sent; the run stops for a person unless it has another way.",
+            checked_again="Nothing is sent; the run stops for a person.",
         ),
         EventKind(
             Move.APPROVAL_REVOKED,

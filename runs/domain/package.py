@@ -20,7 +20,7 @@ from runs.domain.telling import LANGUAGES
 
 VERSION = 2
 # Bytes of compact JSON. A stop's package is one parameter of its one commit and is read in one go by people and
-# programs; the ones of the shipped workflows take a tenth of this.
+# programs; a refund request's takes less than a tenth of this.
 LIMIT = 256 * 1024
 
 STEP_KINDS = ("read", "write", "look_up")
@@ -104,6 +104,27 @@ _STEP = _object(
         "error_class": _one_of("What the failure means; empty for none.", ErrorClass, ""),
         "expects": _text("The new observation that it was taken for."),
         "fingerprint": _text("Digest of source, operation, parameters and result; empty while there is no result."),
+        "gain": _object(
+            "What it brought, as far as it brought anything.",
+            {
+                "changed": {
+                    "description": "Assertions whose value changed: before and after.",
+                    "type": "object",
+                    "additionalProperties": {
+                        "type": "array",
+                        "items": {"enum": list(Value)},
+                        "minItems": 2,
+                        "maxItems": 2,
+                    },
+                },
+                "evidence": _list("References of what was not known before.", {"type": "string"}),
+                "obstacle": _text("What is out of the way now."),
+                "hypothesis": _text("What is excluded now."),
+                "narrowed": _flag("Whether the scope became narrower."),
+                "effect": _list("The write's state before and after.", {"enum": list(EffectState)}),
+            },
+            optional=("changed", "evidence", "obstacle", "hypothesis", "narrowed", "effect"),
+        ),
         "started_at": _instant("When its intent was committed."),
         "settled_at": _instant_or_null("When its result was in."),
     },
@@ -181,15 +202,15 @@ _EVENT = _object(
         "label": _text("Its name for people."),
         "says": _text("What it means."),
         "permission": _one_of("The permission that whoever sends it needs.", Permission),
-        "sender": _text("Who sends it: a person, a service, or the control layer."),
-        "second_person": _text("What a second, different person needs to confirm it; empty: it takes one."),
+        "second_person": _one_of(
+            "The permission that a second, different person needs to confirm it; empty: it takes one.", Permission, ""
+        ),
         "not_by_requester": _flag("Whether whoever asked for the run is barred from sending it."),
         "answers_plan": _flag("Whether it has to name the plan's digest."),
         "payload": _theirs("What has to be sent with it, as a JSON Schema."),
         "checked_again": _text("What is checked again before work goes on."),
         "why_not": _text("Why it is not possible now; empty: it is."),
     },
-    optional=("sender", "second_person"),
 )
 
 SCHEMA: dict[str, Any] = {

@@ -210,6 +210,7 @@ TRANSITIONS: dict[tuple[State, Move], State] = {
     (State.AWAITING_APPROVAL, Move.PLAN_AMENDED): State.PLANNING,
     (State.BLOCKED, Move.PLAN_AMENDED): State.PLANNING,
     (State.BLOCKED, Move.APPROVAL_REVOKED): State.PLANNING,
+    (State.AWAITING_APPROVAL, Move.APPROVAL_REVOKED): State.AWAITING_APPROVAL,  # a decision no worker has seen yet
     (State.BLOCKED, Move.RECONCILE_REQUESTED): State.VALIDATING,
     (State.BLOCKED, Move.EVIDENCE_SUPPLIED): State.VALIDATING,
     (State.BLOCKED, Move.EFFECT_CONFIRMED): State.VALIDATING,

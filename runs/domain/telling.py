@@ -172,7 +172,7 @@ def tell(
     effects: Sequence[Effect],
     closed: bool = False,
 ) -> dict[str, str]:
-    """The text for the customer by language: the strongest statement that `reason` (see `may_say`) and the record allow.
+    """The text for the customer by language: the strongest statement that `may_say` and the record allow.
 
     `given` is the run's input, `effects` its writes, the latest last.
     """

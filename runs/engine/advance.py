@@ -100,7 +100,8 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 stop(held, verdict.reason, outlook.found)
             case Kind.RETRY:
                 again_at = _retry_at(held)
-                held.move(Move.RETRY_SCHEDULED, at=again_at)
+                failed = outlook.situation.failure
+                held.move(Move.RETRY_SCHEDULED, at=again_at, code=failed.code if failed else "")
                 held.give_back(again_at)
                 return False
             case Kind.ASK_APPROVAL:

@@ -121,7 +121,7 @@ def _perform(held: Held, planned: Planned) -> Result | Failure:
             held, planned.tool.perform(service(planned.tool.service), _call(held, planned), planned.tool.deadline)
         )
     except ToolFailed as failed:
-        return replace(failed.failure, message=held.readable(failed.failure.message[:MOST_WORDS]))
+        return replace(failed.failure, message=held.readable(failed.failure.message)[:MOST_WORDS])
     except Exception as problem:
         # A tool's own defect is an unknown error of this call, never a success and never the end of the loop.
         log.exception("Tool %s failed in an unforeseen way", planned.tool.name)
@@ -143,7 +143,7 @@ def terms_of(tool: Tool) -> KeyTerms:
     """What holds for this tool's operation keys. A request is on its way for its worker's time, the call's, the
     service's."""
     in_flight = timedelta(seconds=MARGIN + tool.deadline) + pace(tool.in_flight_grace)
-    return KeyTerms(in_flight, tool.key_kept_for, tool.replays)
+    return KeyTerms(in_flight, tool.key_kept_for)
 
 
 def _clean(held: Held, result: Result) -> Result:
@@ -151,10 +151,10 @@ def _clean(held: Held, result: Result) -> Result:
     return replace(
         result,
         data=clean(result.data),
-        says=held.readable(result.says[:MOST_WORDS]),
-        reference=held.readable(result.reference[:MOST_WORDS]),
+        says=held.readable(result.says)[:MOST_WORDS],
+        reference=held.readable(result.reference)[:MOST_WORDS],
         receipt=clean(result.receipt),
-        reason=held.readable(result.reason[:MOST_WORDS]),
+        reason=held.readable(result.reason)[:MOST_WORDS],
     )
 
 
@@ -173,7 +173,7 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
     else:
         held.failure = None
         held.progress = held.progress.succeeded(planned.tool.name)
-    gain = _gain(before, _known(held, planned), planned, result)
+    gain = _gain(before, _known(held, planned))
     held.progress = held.progress.gained(gain)
     settled = {
         **step,
@@ -223,13 +223,11 @@ def _known(held: Held, planned: Planned) -> _Known:
     )
 
 
-def _gain(before: _Known, after: _Known, planned: Planned, result: Result | Failure) -> Gain:
+def _gain(before: _Known, after: _Known) -> Gain:
     is_new = after.fact and (before.fact is None or before.fact.data != after.fact.data)
     return Gain(
         changed=changes(before.values, after.values),
         evidence=[after.fact.reference or after.fact.name] if after.fact and is_new else [],
-        expected=planned.expects,
-        came=result.message if isinstance(result, Failure) else result.says,
         effect=(before.effect, after.effect) if before.effect and after.effect else None,
     )
 

@@ -9,10 +9,10 @@ from datetime import timedelta
 
 from runs import case
 from runs.domain.budget import BudgetError, Dimension
-from runs.domain.effects import UNSENT, Answer, Effect, EffectState, still_answers
+from runs.domain.effects import SENDABLE, UNSENT, Answer, Effect, EffectState, still_answers
 from runs.domain.errors import DomainError
 from runs.domain.interventions import CATALOGUE, why_not
-from runs.domain.states import Move, Recovery, StopReason
+from runs.domain.states import FINAL, Move, Recovery, StopReason
 from runs.engine.calls import settle_effect
 from runs.engine.held import Held
 from runs.models import InboxEvent
@@ -48,7 +48,9 @@ def _apply(held: Held, event: InboxEvent) -> None:
     kind = CATALOGUE[move]
     if refusal := why_not(kind, case.standing(held.bring_up_to_date(), held.effects)):
         raise NotPossible(refusal)
-    if held.workflow is None and move is not Move.CANCEL_REQUESTED:
+    if event.seconds and event.seconds.stretch != held.run.stretch:
+        raise NotPossible("The run has moved on since this was proposed.")
+    if held.workflow is None and move not in {Move.CANCEL_REQUESTED, Move.CLOSED_UNRESOLVED}:
         raise NotPossible("The run's workflow is not installed; nothing can be carried out for it.")
     match move:
         case Move.APPROVAL_GRANTED:
@@ -66,6 +68,8 @@ def _apply(held: Held, event: InboxEvent) -> None:
             held.run.paused = True
         case Move.UNPAUSED:
             held.run.paused = False
+        case Move.EVIDENCE_SUPPLIED:
+            held.progress = held.progress.reviewed()  # there is something new to look at
         case Move.RESUMED_AFTER_REVIEW:
             if held.run.stop_reason == StopReason.CANCELLED_TOO_LATE:
                 held.run.cancel_requested = False  # a person looked, and keeps what was done
@@ -121,18 +125,23 @@ def _correct(held: Held, event: InboxEvent) -> None:
     run = held.run
     run.input = {**run.input, event.payload["field"]: event.payload["value"]}
     run.acts_for = held.workflow.acts_for(run.input, run.requester.get_username())
+    # Whoever changes what is asked for asks for it, and whom it was asked for before does not become a stranger.
+    corrector = event.actor.get_username() if event.actor else ""
+    run.asked_by = list(dict.fromkeys([*run.asked_by, corrector, run.acts_for]))
 
 
 def _forget_approvals(held: Held) -> None:
     """An approval that lapsed or was refused does not come back to life: the plan is put up again."""
     for effect in held.effects:
-        if effect.state in UNSENT | {EffectState.ABSENT}:
+        if effect.state in SENDABLE:
             state = EffectState.PLANNED if effect.state in UNSENT else effect.state
             held.put(replace(effect, state=state, approved_digest="", approval_expires_at=None))
 
 
 def _take_late_result(held: Held, event: InboxEvent) -> None:
     """A result whose worker had lost the run: evidence, applied only where it still answers something."""
+    if held.state in FINAL:
+        raise NotPossible("The run had ended; kept as evidence.")
     found = event.payload
     effect = next((known for known in held.effects if known.key == found.get("operation_key")), None)
     try:

@@ -12,7 +12,7 @@ from runs.domain.contract import ACCEPTANCE_OF, Fact, Judgement, Value
 from runs.domain.effects import Effect
 from runs.domain.errors import ErrorClass, Failure
 from runs.domain.progress import Progress
-from runs.domain.redaction import clean, redact, redact_text
+from runs.domain.redaction import clean, identifiers, redact, redact_text
 from runs.domain.states import Move, State, transition
 from runs.engine import commit
 from runs.engine.commit import Lease, Pending
@@ -58,6 +58,10 @@ class Held:
     def now(self) -> datetime:
         return self.lease.now()
 
+    def elapsed(self) -> int:
+        """Seconds since the start."""
+        return int((self.now() - self.run.created_at).total_seconds())
+
     def context(self) -> Context:
         return Context(
             run_id=str(self.run.pk),
@@ -72,7 +76,7 @@ class Held:
 
     def identifiers(self) -> set[str]:
         """What names this run's things, and is no card's number whatever its digits add up to."""
-        return {str(value) for value in self.run.input.values()} | {effect.key for effect in self.effects}
+        return identifiers(self.run.input, (effect.key for effect in self.effects))
 
     def readable(self, text: str) -> str:
         """Text as people may see it."""

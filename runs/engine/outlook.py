@@ -9,7 +9,7 @@ from runs.domain.contract import Judgement, Value
 from runs.domain.decision import FactsState, NextStep, OpenEffect, Situation
 from runs.domain.effects import (
     MEANING,
-    UNSENT,
+    SENDABLE,
     Answer,
     Effect,
     EffectError,
@@ -57,7 +57,7 @@ def look(held: Held) -> Outlook:
         proposal = POLICIES[held.run.policy](workflow, context)
         match proposal:
             case Write(plan):
-                effect = _effect_for(workflow, context, plan)
+                effect = effect_for(workflow, context, plan)
                 next_step, charge = NextStep.WRITE, (RESEND if effect.times_sent else FIRST_WRITE)
                 call = Planned(workflow.tools[plan.operation], plan.params, charge, plan.expected, effect=effect)
                 if says := _must_not_be_sent(effect, call.tool, held.now()):
@@ -83,7 +83,6 @@ def look(held: Held) -> Outlook:
         short_of=None if open_effect else held.ledger.short_of(charge),
         overdue=_overdue(held),
         repeats=held.progress.repeats + held.progress.handed_back,
-        kinds_closed=held.progress.kinds_closed(workflow.fruitless),
         failure=failure,
         failed_kind=_kind_of(held.failed_call),
         errors_in_a_row=held.progress.errors_in_a_row,
@@ -138,10 +137,9 @@ def _contradicts(held: Held) -> bool:
 
 def _overdue(held: Held) -> bool:
     """Whether the wall time is used up, unless a decision made in time is still being carried out."""
-    elapsed = int((held.now() - held.run.created_at).total_seconds())
     grace_until = held.progress.grace_until
     in_grace = bool(grace_until) and held.now() < datetime.fromisoformat(grace_until)
-    return held.ledger.at(elapsed).left(Dimension.WALL_TIME) == 0 and not in_grace
+    return held.ledger.at(held.elapsed()).left(Dimension.WALL_TIME) == 0 and not in_grace
 
 
 def _remaining_short_of(held: Held, workflow: Workflow, context: Context) -> Dimension | None:
@@ -150,7 +148,7 @@ def _remaining_short_of(held: Held, workflow: Workflow, context: Context) -> Dim
 
 
 def _past_soft_mark(held: Held) -> bool:
-    return bool(held.ledger.crossed_soft()) and not held.open_effect
+    return bool(held.ledger.at(held.elapsed()).crossed_soft()) and not held.open_effect
 
 
 def _kind_of(failed: Planned | None) -> NextStep:
@@ -166,16 +164,18 @@ def _must_not_be_sent(effect: Effect, tool: Tool, now: datetime) -> str:
     return ""
 
 
-def _effect_for(workflow: Workflow, context: Context, plan: WritePlan) -> Effect:
+def effect_for(workflow: Workflow, context: Context, plan: WritePlan) -> Effect:
     """The write as it would be made: the one planned before, or a new one where that went out with other parameters."""
-    current = context.effect
     key = workflow.operation_key(context)
-    if current and current.state in UNSENT | {EffectState.ABSENT}:
-        if current.binding in {"", binding_of(plan)}:
-            again = replace(current, plan=plan)
-            return current if again.digest == current.digest else replace(again, planned_at=context.now)
-        key = f"{key}-{len(context.effects) + 1}"
-    return Effect(key, EffectState.PLANNED, plan, context.now)
+    current = next((effect for effect in reversed(context.effects) if effect.key.startswith(key)), None)
+    if current is None:
+        return Effect(key, EffectState.PLANNED, plan, context.now)
+    again = replace(current, plan=plan)
+    if current.state in SENDABLE and current.binding not in {"", binding_of(plan)}:
+        return Effect(f"{key}-{len(context.effects) + 1}", EffectState.PLANNED, plan, context.now)
+    # A key is kept from its first use on: when it was planned stays, also where the plan was renewed.
+    is_new = again.digest != current.digest and not current.times_sent
+    return replace(again, planned_at=context.now) if is_new else again
 
 
 def _found(held: Held, s: Situation, found: str, authorised: Judgement | None, eligible: Judgement | None) -> str:

@@ -8,7 +8,7 @@ from runs import case
 from runs.domain.budget import Dimension
 from runs.domain.states import Move, Outcome, Recovery, State, StopReason
 from runs.engine.held import Held
-from runs.models import Step
+from runs.models import InboxEvent, Step
 
 log = logging.getLogger(__name__)
 WITHOUT_HANDOFF = {Outcome.COMPLETED, Outcome.CANCELLED}
@@ -34,9 +34,17 @@ def stop(held: Held, reason: StopReason, found: str = "") -> None:
             run.answer_by = held.effects[-1].approval_expires_at
     held.record("stopped", outcome=outcome, reason=reason, says=found or reason.replace("_", " "))
     run.due_at = next_due(held)
+    _let_proposals_go(held)
     if outcome not in WITHOUT_HANDOFF:
         _hand_off(held, now)
     held.give_back(run.due_at)
+
+
+def _let_proposals_go(held: Held) -> None:
+    """What one person proposed was about the stop before this one."""
+    for proposal in held.run.inbox.filter(result=InboxEvent.Result.PROPOSED):
+        why = "The run moved on before a second person confirmed it."
+        held.pending.inbox.append({"id": proposal.pk, "result": InboxEvent.Result.REFUSED, "result_reason": why})
 
 
 def close_unresolved(held: Held) -> None:

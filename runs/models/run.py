@@ -21,7 +21,7 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def with_people(self) -> "RunQuerySet":
         """Stopped short and not final: what the queue shows."""
-        return self.filter(outcome__in=[Outcome.WAITING, Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED])
+        return self.unfinished().filter(outcome__in=[Outcome.WAITING, Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED])
 
     def awaiting_approval(self) -> "RunQuerySet":
         return self.filter(state=State.AWAITING_APPROVAL)
@@ -50,9 +50,11 @@ class Run(models.Model):
     policy = models.CharField(max_length=60)  # what proposes
     subject = models.CharField(max_length=120)  # "order B456": what one open run at a time may work on
     input = models.JSONField()
+    first_input = models.JSONField(default=dict)  # before any correction: the same request again finds this run
     request_key = models.CharField(max_length=120, blank=True)  # of the caller: the same one twice is the same run
     requester = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="requested_runs")
     acts_for = models.CharField(max_length=80, blank=True)  # the person behind the request, as the authority knows them
+    asked_by = models.JSONField(default=list)  # names of all who ever asked for it or changed it: none of them decides
     created_at = models.DateTimeField(db_default=Now())
 
     state = models.CharField(max_length=20, default=State.RECEIVED)
@@ -74,7 +76,7 @@ class Run(models.Model):
     dispatches = models.PositiveIntegerField(default=0)  # claims since the last commit that brought it on
     inbox_seq = models.PositiveIntegerField(default=0)  # events ever received: tells a holder to look
     steps = models.PositiveIntegerField(default=0)
-    stretch = models.PositiveIntegerField(default=0)  # stops so far; facts of an older one are read again
+    stretch = models.PositiveIntegerField(default=0)  # rises whenever what was read before has to be read again
     budget = models.JSONField(default=dict)  # {dimension: [limit, soft, spent, reserved]}
     progress = models.JSONField(default=dict)
 
@@ -113,7 +115,8 @@ class Run(models.Model):
             models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="run_due"),
             models.Index(
                 fields=["outcome", "answer_by"],
-                condition=Q(outcome__in=[Outcome.WAITING, Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED]),
+                condition=Q(outcome__in=[Outcome.WAITING, Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED])
+                & ~Q(state__in=FINAL_STATES),
                 name="run_queue",
             ),
             models.Index(fields=["holder"], condition=Q(holder__isnull=False), name="run_holder"),

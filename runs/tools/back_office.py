@@ -104,7 +104,7 @@ def _what_it_means(records: list[Any], call: Call, data: Mapping[str, Any]) -> R
         case "accepted" | "paid" if named and (number := _identifier(record, "request_id")):
             return Result(data, f"Accepted as {number}", number, Answer.ACCEPTED, receipt=record)
         case "rejected" if named:
-            reason = str(record.get("reason") or record.get("message") or "no reason given")[:200]
+            reason = str(record.get("reason") or record.get("message") or "no reason given")
             return Result(data, f"Refused: {reason}", answer=Answer.REJECTED, receipt=record, reason=reason)
         case "cancelled" if named:
             says = "The refund service says that it was cancelled there, and not by this run"
@@ -119,7 +119,7 @@ def _stranger(record: Mapping[str, Any], call: Call) -> str:
         given = record.get(name)
         if given is not None and (given != value or type(given) is not type(value)):
             what = name.removesuffix("_id").removesuffix("_minor").replace("_", " ")
-            return f"The receipt names {what} {str(given)[:60]}, not {value}"
+            return f"The receipt names {what} {given}, not {value}"
     return ""
 
 

@@ -72,7 +72,6 @@ class Tool:
     look_up: str = ""  # for a write: the tool that asks what became of it
     in_flight_grace: timedelta = field(default=timedelta(seconds=10))  # how long a sent request may still arrive
     key_kept_for: timedelta | None = None  # how long the service knows an operation key; None: for good
-    replays: bool = False  # the service declares that one key takes effect once, however often it is sent
 
     def __post_init__(self) -> None:
         if self.kind is ToolKind.WRITE and not self.look_up:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,7 +10,6 @@ from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Evaluation, Fact, Judgement, evaluate, unknown
 from runs.domain.decision import FactsState
 from runs.domain.effects import Effect
-from runs.domain.interventions import Declared
 from runs.domain.proposals import Proposal
 from runs.domain.states import StopReason
 from runs.domain.telling import Wording
@@ -90,8 +89,6 @@ class Workflow:
     customer_says: Wording
     retries: int = 3  # attempts of one read
     max_same_error: int = 2
-    fruitless: Mapping[str, int] = field(default_factory=dict)  # kind of attempt -> how many in a row may bring nothing
-    declared: frozenset[Declared] = frozenset()  # which of the events that need it mean something here
     worth_it: Callable[[Context], bool] = lambda context: True  # past a soft mark: whether to go on at all
     retry_after: timedelta = timedelta(seconds=1)  # doubled at each retry, with jitter
     look_up_after: tuple[timedelta, ...] = (timedelta(seconds=30), timedelta(minutes=10), timedelta(hours=2))

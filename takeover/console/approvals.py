@@ -9,8 +9,8 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from runs import case, interventions
-from runs.domain.states import Move
+from runs import case
+from runs.interventions import why_not_approve
 from runs.models import Effect, Run
 from takeover.console import desk
 
@@ -34,15 +34,10 @@ def waiting(person: User) -> list[Proposal]:
     runs = Run.objects.awaiting_approval().most_urgent_first().select_related("requester", "holder")
     return [
         # The last write of each is the one that waits, whatever became of it before it was put up.
-        Proposal(run, case.title(run), effects[-1], desk.name_of(run.requester), _why_not(run, person))
+        Proposal(run, case.title(run), effects[-1], desk.name_of(run.requester), why_not_approve(run, person))
         for run in runs.prefetch_related("effects")[:MOST]
         if (effects := list(run.effects.all()))
     ]
-
-
-def _why_not(run: Run, person: User) -> str:
-    events = interventions.possible_events(run, person)
-    return next(event.why_not for event in events if event.kind.move is Move.APPROVAL_GRANTED)
 
 
 @require_safe

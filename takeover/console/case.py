@@ -87,6 +87,8 @@ def _looked_for(run: Run) -> list[Move]:
         StopReason.FACTS_IN_CONFLICT: Move.POLICY_CONFIRMED,
         StopReason.FACTS_MISSING: Move.EVIDENCE_SUPPLIED,
         StopReason.PAUSED: Move.UNPAUSED,
+        StopReason.INPUT_INVALID: Move.INPUT_CORRECTED,
+        StopReason.NOT_FOUND: Move.INPUT_CORRECTED,
     }
     moves = [Move.RECONCILE_REQUESTED] if run.effects_at_risk else []
     if run.stop_reason in answers:
@@ -177,7 +179,7 @@ def context(run: Run, person: User) -> dict[str, Any]:
         "budgets": _budgets(case),
         "unresolved": sum(effect["unresolved"] for effect in case["effects"]),
         "next_look_at": None if run.owner else case["next_look_at"],  # a worker that is at it answers sooner
-        "resumes": max(0, run.stretch - 1),
+        "resumes": max(0, run.events.filter(kind="stopped").count() - 1),
         "timeline": cases.timeline(run),
         "seen": interventions.standing_of(run),
         "holder": desk.name_of(run.holder) if run.is_held() else "",

@@ -203,6 +203,7 @@ def _form(
         "latest": cases.timeline(run)[:3] if refusal else [],
         "seen": now,
         "answers": plan["plan_digest"] if plan else "",
+        "proposal": interventions.proposal(kind, run),
         "holder": desk.name_of(run.holder) if run.is_held() else "",
         "mine": run.holder_id == person.pk,
     }

@@ -45,10 +45,19 @@ def test_a_settled_reservation_is_spent_and_stays_spent() -> None:
 
 def test_what_was_used_is_spent_and_the_remainder_released() -> None:
     ledger = Ledger.of({STEPS: 9, WRITES: 9}).reserve({STEPS: 3, WRITES: 3})
-    for used, spent in (({STEPS: 1}, 1), ({STEPS: 5}, 5), ({}, 0)):  # in full, also where it was more than reserved
+    # In full, also where it was more than reserved; and what is not known counts as all of it.
+    for used, spent in (({STEPS: 1}, 1), ({STEPS: 5}, 5), ({STEPS: 0}, 0), ({}, 3), ({WRITES: 0}, 3)):
         settled = ledger.settle({STEPS: 3}, used)
         assert (settled.lines[STEPS].spent, settled.lines[STEPS].reserved) == (spent, 0)
         assert settled.lines[WRITES] == ledger.lines[WRITES]
+
+
+def test_a_metered_call_pays_for_its_step_too() -> None:
+    tokens = Dimension.OUTPUT_TOKENS
+    call = {STEPS: 1, tokens: 500}
+    ledger = Ledger.of({STEPS: 5, tokens: 1000}).reserve(call).settle(call, {tokens: 120})
+    assert (ledger.lines[STEPS].spent, ledger.lines[tokens].spent) == (1, 120)
+    assert (ledger.left(STEPS), ledger.left(tokens)) == (4, 880)
 
 
 def test_what_was_never_reserved_is_spent_all_the_same() -> None:

@@ -1,5 +1,6 @@
 """The contract: three values, what they rest on, and how they combine."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -277,6 +278,7 @@ def test_names_that_are_none_make_no_contract(frozen: tuple[str, ...]) -> None:
     [
         (FROZEN, {"bonus": met(READ)}, "bonus"),
         (("sources", "links", "sources"), {}, "sources"),
+        (("sources", "links", "originals", "links"), {}, "links"),
         (FROZEN, {"links": MET}, "links"),
         (FROZEN, {"links": None}, "links"),
         (FROZEN, {"links": True}, "links"),
@@ -297,3 +299,53 @@ def test_a_frozen_contract_is_the_combination_of_all_its_assertions(judgements: 
     assert (evaluation.value is MET) == (
         judgements.keys() == set(FROZEN) and all(judged.value is MET for judged in judgements.values())
     )
+
+
+# What a refusal says
+
+UNREAD = Evidence("the model says so")
+
+
+@pytest.mark.parametrize(
+    ("refuse", "sentence", "field"),
+    [
+        (lambda: Judgement("yes", READ), "A judgement is MET, UNMET or UNKNOWN, not 'yes'.", "value"),  # type: ignore[arg-type]
+        (lambda: Judgement(MET, "it is so"), "MET needs evidence.", "evidence"),  # type: ignore[arg-type]
+        (lambda: met(UNREAD), "MET needs evidence that names its source.", "source"),
+        (lambda: unmet(UNREAD), "UNMET needs evidence that names its source.", "source"),
+        (lambda: met(replace(READ, at=None)), "MET needs evidence that says when it was read.", "at"),
+        (lambda: scored(0.8, 1, READ), "score must be a whole number or a finite decimal, not 0.8.", "score"),  # type: ignore[arg-type]
+        (lambda: judged_by("", True, READ), "An assertion that a person judges needs a role.", "role"),
+        (lambda: judged_by("editor", 1, READ), "The editor says true, false or nothing, not 1.", "verdict"),  # type: ignore[arg-type]
+        (lambda: judged_by("editor", True), "What the editor says needs evidence.", "evidence"),
+        (lambda: combine({}), "A contract needs at least one assertion.", "contract"),
+        (
+            lambda: combine({"links": None}),  # type: ignore[dict-item]
+            "Assertion 'links' is None; it must be MET, UNMET or UNKNOWN.",
+            "links",
+        ),
+        (
+            lambda: evaluate([""], {}),
+            "A contract is a collection of names, and none of them is empty.",
+            "contract",
+        ),
+        (lambda: evaluate(["links", "links"], {}), "Assertion 'links' was frozen twice.", "links"),
+        (
+            lambda: evaluate(FROZEN, {"bonus": met(READ)}),
+            "Assertion 'bonus' is not in the frozen contract.",
+            "bonus",
+        ),
+        (
+            lambda: evaluate(FROZEN, {"links": True}),  # type: ignore[dict-item]
+            "Assertion 'links' was not judged but given True.",
+            "links",
+        ),
+    ],
+)
+def test_a_refusal_says_in_a_sentence_what_is_wrong_with_what(
+    refuse: Callable[[], object], sentence: str, field: str
+) -> None:
+    with pytest.raises(ContractError) as refused:
+        refuse()
+    assert str(refused.value) == sentence
+    assert refused.value.field == field

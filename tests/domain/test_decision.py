@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from runs.domain.budget import Dimension
 from runs.domain.contract import Value
 from runs.domain.decision import (
+    ON_FAILURE,
     RULES,
     FactsState,
     Kind,
@@ -21,7 +22,7 @@ from runs.domain.decision import (
     decide,
 )
 from runs.domain.effects import EffectState
-from runs.domain.errors import CLASS_OF_CODE, Failure
+from runs.domain.errors import CLASS_OF_CODE, ErrorClass, Failure
 from runs.domain.states import Outcome, StopReason
 
 CLEAR = Situation(
@@ -63,6 +64,20 @@ def test_an_open_effect_forbids_writes_but_not_look_ups() -> None:
     due = replace(UNKNOWN_WRITE, look_up_due=True)
     assert decide(replace(CLEAR, open_effect=due)).kind is Kind.LOOK_UP
     assert reason(replace(CLEAR, open_effect=UNKNOWN_WRITE)) is StopReason.EFFECT_UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (EffectState.ACKNOWLEDGED, StopReason.EFFECT_PENDING),
+        (EffectState.UNKNOWN, StopReason.EFFECT_UNKNOWN),
+        (EffectState.SENT, StopReason.EFFECT_UNKNOWN),
+    ],
+)
+def test_a_write_is_waited_for_as_pending_only_once_the_authority_said_so(
+    state: EffectState, expected: StopReason
+) -> None:
+    assert reason(replace(CLEAR, open_effect=replace(UNKNOWN_WRITE, state=state))) is expected
 
 
 @pytest.mark.parametrize("failing", [{"authorised": Value.UNMET}, {"eligible": Value.UNMET}, {"facts": "missing"}])
@@ -136,25 +151,67 @@ def test_a_cancelled_run_whose_write_was_undone_is_cancelled() -> None:
     assert reason(half) is StopReason.CANCELLED_TOO_LATE
 
 
-@pytest.mark.parametrize("code", ["credential_refused", "access_denied", "tool_missing"])
-def test_a_look_up_that_would_fail_again_is_not_made_again(code: str) -> None:
+@pytest.mark.parametrize("error_class", ErrorClass)
+def test_a_class_of_error_either_stops_the_run_or_is_tried_again_within_bounds(error_class: ErrorClass) -> None:
+    code = next(code for code, known in CLASS_OF_CODE.items() if known is error_class)
+    again = {ErrorClass.TRANSIENT, ErrorClass.INVALID_OUTPUT, ErrorClass.UNKNOWN}
+    failed = replace(CLEAR, next_step=NextStep.READ, failure=Failure(code, ""), errors_in_a_row=1)
+    assert decide(failed).kind is (Kind.RETRY if error_class in again else Kind.STOP)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("credential_refused", StopReason.CREDENTIAL_REFUSED),
+        ("access_denied", StopReason.ACCESS_REFUSED),
+        ("tool_missing", StopReason.TOOL_MISSING),
+    ],
+)
+def test_a_look_up_that_would_fail_again_is_not_made_again(code: str, expected: StopReason) -> None:
     due = replace(CLEAR, open_effect=replace(UNKNOWN_WRITE, look_up_due=True))
-    assert decide(replace(due, failure=Failure(code, ""))).kind is Kind.STOP
+    assert decide(replace(due, failure=Failure(code, ""))) == Verdict(Kind.STOP, expected, 9)
     assert decide(replace(due, failure=Failure("unavailable", ""))).kind is Kind.LOOK_UP
 
 
-@pytest.mark.parametrize("code", sorted(CLASS_OF_CODE))
+@pytest.mark.parametrize("code", [*CLASS_OF_CODE, "teapot"])
 def test_a_write_that_failed_is_tried_again_only_where_the_service_declares_that_it_did_nothing(code: str) -> None:
-    failed = replace(CLEAR, failed_kind=NextStep.WRITE, failure=Failure(code, "", executed=None))
-    assert decide(failed).kind is Kind.STOP
-    declared = decide(replace(failed, failure=Failure(code, "", executed=False)))
-    assert declared.kind is Kind.RETRY or decide(failed) == declared
+    failure = Failure(code, "")
+    permanent = ON_FAILURE.get(failure.error_class)
+    for executed in (None, True, False):
+        failed = replace(CLEAR, failed_kind=NextStep.WRITE, failure=replace(failure, executed=executed))
+        if executed is False and not permanent:
+            assert decide(failed) == Verdict(Kind.RETRY, rule=12)
+        else:
+            assert decide(failed) == Verdict(Kind.STOP, permanent or StopReason.OUTCOME_UNCONFIRMED, 12)
 
 
 @pytest.mark.parametrize("failing", [{"authorised": Value.UNMET}, {"eligible": Value.UNMET}, {"facts": "missing"}])
 def test_what_was_done_is_not_undone_by_preconditions_that_fail_afterwards(failing: dict[str, object]) -> None:
     situation = replace(CLEAR, effects=frozenset({EffectState.CONFIRMED}), next_step=NextStep.CLAIM, **failing)  # type: ignore[arg-type]
     assert decide(situation).kind is Kind.VALIDATE
+
+
+@pytest.mark.parametrize(
+    ("unclear", "expected"),
+    [
+        ({"facts": FactsState.UNREAD}, StopReason.FACTS_MISSING),
+        ({"authorised": Value.UNKNOWN}, StopReason.FACTS_MISSING),
+        ({"eligible": Value.UNKNOWN}, StopReason.FACTS_MISSING),
+        ({"authorised": Value.UNMET}, StopReason.NOT_AUTHORISED),
+        ({"eligible": Value.UNMET}, StopReason.NOT_ELIGIBLE),
+    ],
+)
+@pytest.mark.parametrize("effects", [frozenset(), frozenset({EffectState.CONFIRMED})])
+def test_nothing_is_written_on_what_nobody_read_or_could_judge_after_a_confirmed_write_either(
+    unclear: dict[str, Any], expected: StopReason, effects: frozenset[EffectState]
+) -> None:
+    assert reason(replace(CLEAR, effects=effects, **unclear)) is expected
+
+
+def test_while_another_write_is_open_neither_a_refusal_nor_the_contract_ends_the_run() -> None:
+    due = replace(CLEAR, open_effect=replace(UNKNOWN_WRITE, look_up_due=True))
+    assert decide(replace(due, refused=True)).kind is Kind.LOOK_UP
+    assert decide(replace(due, contract=Value.MET)).kind is Kind.LOOK_UP
 
 
 def test_not_authorised_goes_before_what_was_read() -> None:
@@ -217,7 +274,7 @@ APPLIES: dict[int, dict[str, Any]] = {
     13: {"remaining_short_of": Dimension.STEPS},
     14: {"approval_needed": True},
 }
-SILENT_BESIDE_AN_OPEN_EFFECT = {2, 3, 4, 5}  # what may have landed is looked after first
+SILENT_BESIDE_AN_OPEN_EFFECT = {2, 3, 4, 5, 7, 8}  # what may have landed is looked after first
 
 
 @pytest.mark.parametrize("size", range(len(APPLIES) + 1))
@@ -232,7 +289,8 @@ def test_not_eligible_stands_between_unclear_facts_and_contradicting_evidence() 
     ineligible = replace(CLEAR, eligible=Value.UNMET)
     assert decide(ineligible) == Verdict(Kind.STOP, StopReason.NOT_ELIGIBLE, 5)
     assert decide(replace(ineligible, facts=FactsState.MISSING)).reason is StopReason.FACTS_MISSING
-    assert decide(replace(ineligible, facts=FactsState.UNREAD)).kind is Kind.ACT  # judged on nothing read
+    unread = replace(ineligible, facts=FactsState.UNREAD, next_step=NextStep.READ)
+    assert decide(unread).kind is Kind.ACT  # judged on nothing read
     assert decide(replace(ineligible, contradiction=True)).rule == 5
     assert decide(replace(ineligible, authorised=Value.UNMET)).rule == 3
 
@@ -262,15 +320,16 @@ def test_every_situation_has_one_verdict_and_it_never_breaks_the_law(s: Situatio
     assert 15 in speaking
     assert (verdict.kind is Kind.STOP) == (verdict.reason is not None)
     assert (verdict.kind is Kind.DROP) == (not s.holds_lease)
+    if outcome in {Outcome.COMPLETED, Outcome.CANCELLED, Outcome.DECLINED} and verdict.rule != 12:
+        assert s.open_effect is None
     if outcome is Outcome.COMPLETED:
         assert s.contract is Value.MET
     if outcome is Outcome.CANCELLED:
         assert s.cancel_requested
         assert s.open_effect is None
         assert EffectState.CONFIRMED not in s.effects
-    if outcome is Outcome.DECLINED and not s.refused and not s.failure:
-        assert s.open_effect is None
-        assert EffectState.CONFIRMED not in s.effects
+    if verdict.rule in {3, 5}:
+        assert s.next_step is NextStep.WRITE or EffectState.CONFIRMED not in s.effects
     if verdict.kind is Kind.LOOK_UP:
         assert s.open_effect
         assert s.open_effect.look_up_due
@@ -282,4 +341,6 @@ def test_every_situation_has_one_verdict_and_it_never_breaks_the_law(s: Situatio
         assert s.short_of is None
         assert s.failure is None
         assert s.next_step in {NextStep.READ, NextStep.WRITE}
-        assert s.next_step is NextStep.READ or not s.approval_needed or s.approval_valid
+    if verdict.kind is Kind.ACT and s.next_step is NextStep.WRITE:
+        assert (s.facts, s.authorised, s.eligible) == (FactsState.COMPLETE, Value.MET, Value.MET)
+        assert not s.approval_needed or s.approval_valid

@@ -1,5 +1,7 @@
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from hashlib import sha256
 from itertools import product
 
 import pytest
@@ -23,7 +25,9 @@ from runs.domain.effects import (
     in_doubt,
     may_send,
     still_answers,
+    what_a_failure_means,
 )
+from runs.domain.errors import CLASS_OF_CODE, Failure
 
 NOW = datetime(2026, 9, 25, 10, tzinfo=UTC)
 PLAN = WritePlan("submit", "order B456", {"order_id": "B456"}, (), "v1", "accepted", "cancel it", "little")
@@ -40,8 +44,10 @@ def test_every_answer_is_in_the_table_or_refused(state: EffectState, answer: Ans
     if (state, answer) in LIFE:
         assert after(state, answer) in EffectState
     else:
-        with pytest.raises(EffectError):
+        with pytest.raises(EffectError) as refused:
             after(state, answer)
+        assert str(refused.value) == f"An effect that is {state.value} cannot be answered {answer.value}."
+        assert refused.value.field == "effect"
 
 
 def test_only_an_answer_that_settles_it_ends_the_uncertainty() -> None:
@@ -66,8 +72,9 @@ def test_sending_is_permitted_only_for_what_was_never_sent_or_is_proven_absent(s
     if state in permits:
         assert may_send(effect(state), TERMS, NOW) is permits[state]
     else:
-        with pytest.raises(EffectError, match=f"This write is {state.value}; it must not be sent again") as refused:
+        with pytest.raises(EffectError) as refused:
             may_send(effect(state), TERMS, NOW)
+        assert str(refused.value) == f"This write is {state.value}; it must not be sent again."
         assert refused.value.field == "effect"
 
 
@@ -87,8 +94,9 @@ def test_a_declared_replay_guarantee_permits_the_same_key_where_the_answer_is_op
 def test_past_the_retention_of_a_key_only_a_look_up_is_safe(state: EffectState) -> None:
     terms = replace(TERMS, kept_for=timedelta(hours=24), replays=True)
     assert may_send(effect(state), terms, NOW + timedelta(hours=24) - timedelta(microseconds=1))
-    with pytest.raises(EffectError, match="may have forgotten this operation key") as refused:
+    with pytest.raises(EffectError) as refused:
         may_send(effect(state), terms, NOW + timedelta(hours=24))
+    assert str(refused.value) == "The service may have forgotten this operation key; only a look-up is safe."
     assert refused.value.field == "operation_key"
     assert may_send(effect(EffectState.APPROVED), terms, NOW + timedelta(days=9)) is Permit.FIRST  # it knows of none
 
@@ -99,8 +107,9 @@ def test_a_key_belongs_to_the_scope_and_the_parameters_it_was_first_sent_for(cha
     assert may_send(sent, TERMS, NOW) is Permit.PROVEN_ABSENT
     other = replace(PLAN, **{changed: {"order_id": "A123"} if changed == "params" else "another"})  # type: ignore[arg-type]
     for state in EffectState:
-        with pytest.raises(EffectError, match="was sent for something else") as refused:
+        with pytest.raises(EffectError) as refused:
             may_send(replace(sent, state=state, plan=other), TERMS, NOW)
+        assert str(refused.value) == "This operation key was sent for something else."
         assert refused.value.field == "operation_key"
 
 
@@ -111,6 +120,34 @@ def test_what_a_key_is_bound_to_leaves_out_what_only_people_read() -> None:
 def test_a_fingerprint_does_not_depend_on_the_order_of_keys() -> None:
     assert fingerprint({"a": 1, "b": {"c": 2, "d": 3}}) == fingerprint({"b": {"d": 3, "c": 2}, "a": 1})
     assert fingerprint({"a": 1}) != fingerprint({"a": "1"})
+
+
+# A fingerprint on record is compared with one that is computed later, perhaps by another version of the product.
+
+
+def test_a_fingerprint_is_the_digest_of_the_shortest_json_with_its_keys_in_order() -> None:
+    text = '{"a":"Zürich","b":[1,{"c":null,"d":0.5}]}'
+    assert fingerprint({"b": [1, {"d": 0.5, "c": None}], "a": "Zürich"}) == sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [(date(2026, 9, 25), "2026-09-25"), (NOW, "2026-09-25T10:00:00+00:00"), (Decimal("49.90"), "49.90")],
+)
+def test_a_plan_has_the_same_fingerprint_once_it_was_kept_as_text(value: object, kept: str) -> None:
+    assert fingerprint({"params": {"value": value}}) == fingerprint({"params": {"value": kept}})
+
+
+def test_an_approval_on_record_is_for_the_key_and_the_plan_under_their_own_names() -> None:
+    names = ("operation", "target", "params", "difference", "target_version", "expected", "undo", "risk")
+    plan = {name: getattr(PLAN, name) for name in names}
+    approved = fingerprint({"key": "refund-1", **plan, "needs_approval": ""})
+    assert effect(EffectState.PLANNED).digest == approved
+
+
+def test_a_binding_on_record_is_for_operation_target_and_parameters_under_their_own_names() -> None:
+    bound = {"operation": "submit", "target": "order B456", "params": {"order_id": "B456"}}
+    assert binding_of(PLAN) == fingerprint(bound)
 
 
 def test_not_there_is_no_proof_before_the_grace_is_over() -> None:
@@ -179,3 +216,22 @@ def test_a_late_no_of_an_earlier_attempt_is_no_news_of_a_later_one() -> None:
     assert still_answers(second, Answer.ACCEPTED, attempt=1)
     assert not still_answers(second, Answer.UNREACHABLE, attempt=2)
     assert not still_answers(effect(EffectState.CONFIRMED, times_sent=1), Answer.ACCEPTED, attempt=1)
+
+
+SAYS_IT_DID_NOTHING = {"credential_refused", "access_denied", "invalid_input", "not_found", "tool_missing"}
+
+
+@pytest.mark.parametrize("code", [*CLASS_OF_CODE, "teapot"])
+def test_a_failed_write_did_nothing_only_where_its_code_or_the_service_says_so(code: str) -> None:
+    silent = Answer.NOT_EXECUTED if code in SAYS_IT_DID_NOTHING else Answer.UNREACHABLE
+    assert what_a_failure_means(Failure(code, ""), looking=False) is silent
+    assert (
+        what_a_failure_means(Failure(code, "", executed=True), looking=False) is Answer.UNREACHABLE
+    )  # it did, it says
+    assert what_a_failure_means(Failure(code, "", executed=False), looking=False) is Answer.NOT_EXECUTED
+
+
+@pytest.mark.parametrize("executed", [None, False, True])
+@pytest.mark.parametrize("code", [*CLASS_OF_CODE, "teapot"])
+def test_a_failed_look_up_says_nothing_about_the_write(code: str, executed: bool | None) -> None:
+    assert what_a_failure_means(Failure(code, "", executed), looking=True) is Answer.UNREACHABLE

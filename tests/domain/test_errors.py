@@ -8,7 +8,6 @@ from runs.domain.errors import (
     CLASS_OF_CODE,
     DEFINITELY_NOT_EXECUTED,
     MOST_RETRY_AFTER,
-    RETRIED_ON_READ,
     DomainError,
     ErrorClass,
     Failure,
@@ -35,11 +34,6 @@ def test_what_may_have_been_carried_out_is_not_taken_for_undone() -> None:
     may_have_been = {ErrorClass.TRANSIENT, ErrorClass.INVALID_OUTPUT, ErrorClass.UNKNOWN}
     assert may_have_been.isdisjoint(DEFINITELY_NOT_EXECUTED)
     assert classify("key_reused") not in DEFINITELY_NOT_EXECUTED
-
-
-def test_what_would_fail_again_is_not_read_again() -> None:
-    assert RETRIED_ON_READ.isdisjoint(DEFINITELY_NOT_EXECUTED)
-    assert ErrorClass.REFUSED not in RETRIED_ON_READ
 
 
 @pytest.mark.parametrize(

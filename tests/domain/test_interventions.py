@@ -54,6 +54,12 @@ def test_an_event_that_leads_nowhere_from_a_state_says_where_it_would(move: Move
     [
         (Move.APPROVAL_GRANTED, STOPPED, "Possible while a run is awaiting approval; this one is blocked."),
         (Move.UNPAUSED, AT_WORK, "Possible while a run is blocked; this one is planning."),
+        (
+            Move.PLAN_AMENDED,
+            replace(AT_WORK, state=State.NEEDS_REVISION),
+            "Possible while a run is awaiting approval or blocked; this one is needs revision.",
+        ),
+        (Move.PAUSED, STOPPED, "Possible while it runs; this one is blocked."),
         (Move.CREDENTIAL_REPLACED, STOPPED, "Answers a run that stopped for credential refused."),
         (
             Move.POLICY_CONFIRMED,
@@ -122,8 +128,8 @@ def test_closing_unresolved_takes_two_people_and_is_the_only_event_that_ends_a_r
 
 NAMED_BY_THE_RULES = """approval_granted approval_rejected plan_amended approval_revoked credential_replaced
     access_granted input_corrected evidence_supplied policy_confirmed reconcile_requested effect_confirmed
-    effect_refuted callback_received budget_extended scope_narrowed compensation_approved cancel_requested paused unpaused
-    retry_scheduled resumed_after_review closed_unresolved"""
+    effect_refuted callback_received budget_extended scope_narrowed compensation_approved cancel_requested paused
+    unpaused retry_scheduled resumed_after_review closed_unresolved"""
 
 
 def test_the_catalogue_is_complete() -> None:

@@ -1,14 +1,16 @@
 """The plain observation loop: the second source document's results, out of the fifteen rules."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.domain import observation
-from runs.domain.budget import BudgetError
-from runs.domain.decision import Situation, Verdict, decide
+from runs.domain.budget import BudgetError, Dimension
+from runs.domain.contract import Value
+from runs.domain.decision import FactsState, NextStep, Situation, Verdict, decide
 from runs.domain.observation import Observed, is_refund_period, observe
 from runs.domain.states import StopReason
 
@@ -64,6 +66,7 @@ def test_a_limit_that_is_not_a_positive_whole_number_is_refused_before_anything_
     with pytest.raises(BudgetError) as refused:
         observe(source, max_steps)  # type: ignore[arg-type]
     assert refused.value.field == "max_steps"
+    assert str(refused.value) == f"max_steps must be a whole number of at least 1, not {max_steps!r}."
     assert next(source) == PERIOD
 
 
@@ -116,8 +119,20 @@ def test_what_counts_as_evidence_can_be_said() -> None:
     assert observe(["nothing", "receipt R789"], is_evidence=lambda text: "R789" in text).reason is FOUND
 
 
-def test_the_rules_are_asked_before_every_observation(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Situation] = []
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Situation]:
+    """The situations that the rules were asked about."""
+    situations: list[Situation] = []
+
+    def overheard(situation: Situation) -> Verdict:
+        situations.append(situation)
+        return decide(situation)
+
+    monkeypatch.setattr(observation, "decide", overheard)
+    return situations
+
+
+def test_the_rules_are_asked_before_every_observation(asked: list[Situation]) -> None:
     read: list[int] = []
 
     def source() -> Iterator[str]:
@@ -125,13 +140,33 @@ def test_the_rules_are_asked_before_every_observation(monkeypatch: pytest.Monkey
             read.append(len(asked))
             yield text
 
-    def overheard(situation: Situation) -> Verdict:
-        asked.append(situation)
-        return decide(situation)
-
-    monkeypatch.setattr(observation, "decide", overheard)
     observe(source(), 9)
     assert read == [1, 2]
+
+
+UNTROUBLED = Situation(
+    contract=Value.UNKNOWN,
+    authorised=Value.MET,
+    facts=FactsState.COMPLETE,
+    eligible=Value.MET,
+    next_step=NextStep.READ,
+)
+
+
+@pytest.mark.parametrize(
+    ("observations", "max_steps", "told"),
+    [
+        ([PERIOD], 9, {"contract": Value.MET}),
+        ([EMPTY], 1, {"short_of": Dimension.STEPS}),
+        ([None], 9, {"repeats": 1}),
+        ([], 9, {"next_step": NextStep.EXHAUSTED}),
+    ],
+)
+def test_the_rules_are_told_of_the_reason_to_stop_and_of_no_other_trouble(
+    asked: list[Situation], observations: list[object], max_steps: int, told: dict[str, object]
+) -> None:
+    observe(observations, max_steps)
+    assert asked == [UNTROUBLED, replace(UNTROUBLED, **told)]  # type: ignore[arg-type]
 
 
 def by_hand(observations: list[object], max_steps: int) -> tuple[StopReason, int]:

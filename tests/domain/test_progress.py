@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
@@ -33,6 +34,13 @@ def test_the_same_call_with_the_same_result_is_the_same_attempt() -> None:
 def test_another_source_operation_question_or_result_is_another_attempt(place: int, other: object) -> None:
     changed = [*ATTEMPT[:place], other, *ATTEMPT[place + 1 :]]
     assert attempt_fingerprint(*changed) != attempt_fingerprint(*ATTEMPT)  # type: ignore[arg-type]
+
+
+def test_an_attempt_that_one_release_kept_is_recognised_by_the_next() -> None:
+    result = sha256(b'{"found":false}').hexdigest()
+    params = '{"at":1,"order_id":"B456"}'
+    told = f'{{"operation":"read_order","params":{params},"result":"{result}","source":"order service"}}'
+    assert attempt_fingerprint(*ATTEMPT) == sha256(told.encode()).hexdigest()
 
 
 def test_only_what_comes_back_in_a_row_is_a_repetition() -> None:
@@ -72,6 +80,7 @@ def test_an_attempt_and_an_operation_need_a_name(name: str) -> None:
     with pytest.raises(ProgressError) as refused:
         Progress().observed(name)
     assert refused.value.field == "attempt"
+    assert str(refused.value) == "attempt must be printable text of 1 to 200 characters."
     with pytest.raises(ProgressError) as refused:
         Progress().failed(name, ErrorClass.TRANSIENT)
     assert refused.value.field == "operation"
@@ -104,6 +113,7 @@ def test_a_value_that_is_none_of_the_three_is_not_compared(side: int, value: Any
     with pytest.raises(ProgressError) as refused:
         changes(*given)
     assert refused.value.field == "links"
+    assert str(refused.value) == f"Assertion 'links' is {value!r}; it must be MET, UNMET or UNKNOWN."
 
 
 # What a step gained
@@ -124,6 +134,12 @@ def test_a_value_that_is_none_of_the_three_is_not_compared(side: int, value: Any
 )
 def test_each_of_these_is_progress_by_itself(gain: Gain) -> None:
     assert gain.any
+
+
+def test_what_changed_between_two_readings_is_a_gain() -> None:
+    changed = changes({"sources": "UNKNOWN", "links": "UNMET"}, {"sources": "UNKNOWN", "links": "MET"})
+    assert Gain(changed=changed).changed == {"links": (UNMET, MET)}
+    assert Gain(changed=changed).any
 
 
 @pytest.mark.parametrize(
@@ -179,29 +195,29 @@ def test_a_state_of_an_effect_that_stays_is_no_progress(state: EffectState) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("field", "value", "says"),
     [
-        ({"changed": {"links": ("UNMET", "MET")}}, "changed"),
-        ({"changed": {"links": (MET,)}}, "changed"),
-        ({"changed": {"links": (True, False)}}, "changed"),
-        ({"evidence": "report 3"}, "evidence"),
-        ({"evidence": [""]}, "evidence"),
-        ({"evidence": [None]}, "evidence"),
-        ({"obstacle": " "}, "obstacle"),
-        ({"obstacle": None}, "obstacle"),
-        ({"hypothesis": "\n"}, "hypothesis"),
-        ({"hypothesis": True}, "hypothesis"),
-        ({"narrowed": 1}, "narrowed"),
-        ({"narrowed": None}, "narrowed"),
-        ({"effect": (SENT,)}, "effect"),
-        ({"effect": ("sent", "confirmed")}, "effect"),
-        ({"effect": ()}, "effect"),
+        ("changed", {"links": ("UNMET", "MET")}, "Assertion 'links' needs its value before and after."),
+        ("changed", {"links": (MET,)}, "Assertion 'links' needs its value before and after."),
+        ("changed", {"links": (True, False)}, "Assertion 'links' needs its value before and after."),
+        ("evidence", "report 3", "evidence must hold references, none of them empty."),
+        ("evidence", [""], "evidence must hold references, none of them empty."),
+        ("evidence", [None], "evidence must hold references, none of them empty."),
+        ("obstacle", " ", "obstacle must be printable text of 1 to 200 characters."),
+        ("obstacle", None, "obstacle must be printable text of 1 to 200 characters."),
+        ("hypothesis", "\n", "hypothesis must be printable text of 1 to 200 characters."),
+        ("hypothesis", True, "hypothesis must be printable text of 1 to 200 characters."),
+        ("narrowed", 1, "narrowed must be true or false, not 1."),
+        ("narrowed", None, "narrowed must be true or false, not None."),
+        ("effect", (SENT,), "A write needs its state before and after."),
+        ("effect", ("sent", "confirmed"), "A write needs its state before and after."),
+        ("effect", (), "A write needs its state before and after."),
     ],
 )
-def test_a_gain_that_makes_no_sense_is_refused(given: dict[str, Any], field: str) -> None:
+def test_a_gain_that_makes_no_sense_is_refused(field: str, value: Any, says: str) -> None:
     with pytest.raises(ProgressError) as refused:
-        Gain(**given)
-    assert refused.value.field == field
+        Gain(**{field: value})
+    assert (str(refused.value), refused.value.field) == (says, field)
 
 
 def test_new_evidence_ends_a_row_of_repetitions() -> None:
@@ -251,6 +267,10 @@ def test_a_kind_of_attempt_is_closed_at_its_limit() -> None:
     assert fruitless("web search", "web search").open_kinds(TWO_EACH) == ("archive search",)
 
 
+def test_a_kind_that_nobody_has_tried_is_open_however_low_its_limit() -> None:
+    assert Progress().open_kinds({"phone call": 1}) == ("phone call",)
+
+
 def test_all_kinds_closed_is_no_progress_and_not_before() -> None:
     three = fruitless("web search", "archive search", "web search")
     assert not three.kinds_closed(TWO_EACH)
@@ -290,11 +310,16 @@ def test_a_person_who_lets_it_go_on_opens_what_was_closed() -> None:
     assert reviewed == Progress(last_attempt="a", excluded=["sold out"])
 
 
+def test_a_task_that_a_person_lets_go_on_may_come_back_to_whoever_had_it() -> None:
+    assert handed("B", "A", start=handed("A", "B").reviewed()).handed_back == 0
+
+
 @pytest.mark.parametrize("limit", [0, -1, True, False, 1.5, float("nan"), "2", None])
 def test_a_limit_that_makes_no_sense_is_refused(limit: Any) -> None:
     with pytest.raises(ProgressError) as refused:
         Progress().open_kinds({"web search": limit})
     assert refused.value.field == "limits"
+    assert str(refused.value) == f"The limit of 'web search' must be a whole number from 1, not {limit!r}."
     with pytest.raises(ProgressError) as refused:
         Progress().gained(NOTHING, "web search", {"web search": limit})
     assert refused.value.field == "limits"

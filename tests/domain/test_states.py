@@ -51,6 +51,27 @@ def test_no_sequence_of_events_leaves_the_table_or_comes_back_from_an_end(moves:
         state, ended = after, after in FINAL
 
 
+S = State
+ENDS_AND_STOPS = {S.BLOCKED, S.AWAITING_APPROVAL, S.FAILED, S.CANCELLED}
+LEADS_TO = {  # the law's own lines, written down by hand
+    S.RECEIVED: {S.PLANNING, S.BLOCKED, S.FAILED, S.CANCELLED},
+    S.PLANNING: {S.EXECUTING, S.VALIDATING, *ENDS_AND_STOPS},
+    S.EXECUTING: {S.VALIDATING, *ENDS_AND_STOPS},
+    S.VALIDATING: {S.COMPLETED, S.NEEDS_REVISION, S.BLOCKED, S.FAILED, S.CANCELLED},
+    S.NEEDS_REVISION: {S.EXECUTING, S.BLOCKED, S.FAILED, S.CANCELLED},
+    S.AWAITING_APPROVAL: {S.EXECUTING, S.PLANNING, S.BLOCKED, S.FAILED, S.CANCELLED},
+    S.BLOCKED: {S.VALIDATING, S.PLANNING, S.EXECUTING, S.FAILED, S.CANCELLED},
+    S.COMPLETED: set(),
+    S.FAILED: set(),
+    S.CANCELLED: set(),
+}
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_state_leads_where_the_law_says_and_nowhere_else(state: State) -> None:
+    assert {after for (before, _), after in TRANSITIONS.items() if before is state} - {state} == LEADS_TO[state]
+
+
 def test_every_state_can_be_reached_and_every_open_one_left() -> None:
     reached = {State.RECEIVED}
     while new := {after for (before, _), after in TRANSITIONS.items() if before in reached} - reached:

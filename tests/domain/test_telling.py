@@ -206,7 +206,11 @@ def test_a_subject_is_one_short_line_of_visible_characters(text: str) -> None:
 
 def test_a_subject_cannot_turn_round_hide_or_break_what_stands_beside_it() -> None:
     assert readable("B4\u202e5\u200b6\x00\r\nYour money\u2028was\tpaid \ud800") == "B456 Your money was paid"
-    assert readable("x" * 500) == "x" * 79 + "…"
+
+
+def test_a_subject_stays_whole_up_to_its_longest_and_is_cut_beyond_it() -> None:
+    assert readable("x" * LONGEST) == "x" * LONGEST
+    assert readable("x" * (LONGEST + 1)) == "x" * (LONGEST - 1) + "…"
 
 
 def test_a_subject_with_braces_is_text() -> None:
@@ -230,8 +234,9 @@ def test_a_missing_language_is_refused(left: dict[str, str]) -> None:
 
 
 def test_a_language_and_a_statement_that_nobody_tells_are_refused() -> None:
-    with pytest.raises(WordingError, match="in 'fr'"):
+    with pytest.raises(WordingError, match="in 'fr'") as refused:
         worded(undone={"en": "It was undone.", "zh": "已撤销。", "fr": "Annulé."})
+    assert refused.value.field == "undone.fr"
     more: dict[Any, Any] = {**CUSTOMER_SAYS.texts, "paid": {"en": "Paid.", "zh": "已退款。"}}
     with pytest.raises(WordingError, match="'paid' is nothing that may be said") as refused:
         replace(CUSTOMER_SAYS, texts=more)
@@ -262,6 +267,12 @@ def test_a_text_names_what_its_statement_has_verified_and_nothing_else(
     with pytest.raises(WordingError, match=says) as refused:
         worded(**{statement: {**CUSTOMER_SAYS.texts[statement], "zh": text}})
     assert refused.value.field == f"{statement}.zh"
+
+
+def test_all_that_a_text_may_not_name_is_listed() -> None:
+    with pytest.raises(WordingError) as refused:
+        worded(undone={"en": "{subject} {number} {colour}", "zh": "已撤销。"})
+    assert str(refused.value) == "undone.en: the text may not name 'colour', 'number'."
 
 
 def test_a_service_without_references_is_told_without() -> None:

@@ -92,13 +92,29 @@ def test_a_run_stops_in_one_of_six_ways_and_says_why(differs: dict[str, object],
     assert verdict(**differs).reason is expected
 
 
-def test_the_third_look_up_completes_with_a_receipt_and_reaches_the_limit_without_one() -> None:
-    used_up = replace(MAY_HAVE_LANDED, state=EffectState.ACKNOWLEDGED, can_pay=False)
-    assert ends(contract=Value.MET, effects=frozenset({EffectState.CONFIRMED})) == (
-        Outcome.COMPLETED,
-        StopReason.CONTRACT_MET,
+@pytest.mark.parametrize(
+    ("third", "expected"),
+    [
+        (Answer.ACCEPTED, StopReason.CONTRACT_MET),
+        (Answer.PENDING, StopReason.LIMIT_STATUS_CHECKS),
+    ],
+)
+def test_the_third_look_up_completes_with_a_receipt_and_reaches_the_limit_without_one(
+    third: Answer, expected: StopReason
+) -> None:
+    look_up: Charge = {Dimension.STATUS_CHECKS: 1}
+    ledger, state, looked = Ledger.of({Dimension.STATUS_CHECKS: 3}), after(EffectState.SENT, Answer.PENDING), 0
+    for answer in (Answer.PENDING, Answer.PENDING, third):
+        due = OpenEffect(state, look_up_due=True, can_pay=ledger.short_of(look_up) is None)
+        assert verdict(open_effect=due).kind is Kind.LOOK_UP
+        ledger, state, looked = ledger.reserve(look_up).settle(look_up), after(state, answer), looked + 1
+    accepted = state is EffectState.CONFIRMED
+    last = verdict(
+        contract=gate() if accepted else gate(accepted=unknown("pending")),
+        effects=frozenset({state}),
+        open_effect=None if accepted else OpenEffect(state, True, ledger.short_of(look_up) is None),
     )
-    assert ends(open_effect=used_up) == (Outcome.LIMIT_REACHED, StopReason.LIMIT_STATUS_CHECKS)
+    assert (last.reason, looked, ledger.left(Dimension.STATUS_CHECKS)) == (expected, 3, 0)
 
 
 def test_past_the_deadline_an_unknown_write_waits_and_is_not_called_failed() -> None:

@@ -67,6 +67,38 @@ def test_a_correction_is_refused_by_the_field_and_changes_nothing(
     assert not run.inbox.exists()
 
 
+def test_who_corrects_a_request_asks_for_it_and_does_not_decide_on_it(engine: Engine) -> None:
+    run = engine.start("D586", customer_id="bob")
+    Run.objects.filter(pk=run.pk).update(state="blocked", outcome="NEEDS_HUMAN", stop_reason="input_invalid")
+    correction = {"field": "customer_id", "value": "support", "reason": "Typed wrongly."}
+    run = engine.send(run, "input_corrected", "supervisor", **correction)
+    assert (run.stop_reason, run.acts_for) == ("approval_required", "support")
+    assert run.asked_by == ["support", "bob", "supervisor"]
+
+    for who in ("bob", "supervisor", "support"):
+        with pytest.raises(Refused):
+            interventions.send(run.pk, "approval_granted", person(who), {}, run.effects.get().plan_digest)
+
+
+def test_the_first_request_once_more_finds_the_corrected_run(refused_input: Run) -> None:
+    Run.objects.filter(pk=refused_input.pk).update(request_key="shop-17")
+    correct(refused_input, "customer_id", "U-88")
+    Run.objects.filter(pk=refused_input.pk).update(input={"order_id": "B456", "customer_id": "U-88"})
+
+    given = {"order_id": "B456", "customer_id": "U-88x"}
+    found, is_new = interventions.start("refund_request", given, person("support"), request_key="shop-17")
+
+    assert (found.pk, is_new) == (refused_input.pk, False)
+
+
+def test_a_corrected_value_is_worked_with_as_it_was_typed(engine: Engine, refused_input: Run) -> None:
+    run = engine.send(
+        refused_input, "input_corrected", "alice", field="customer_id", value="4111111111111111", reason="A number."
+    )
+
+    assert run.input["customer_id"] == run.acts_for == "4111111111111111"
+
+
 def test_nothing_is_corrected_under_a_write_that_may_have_left(engine: Engine) -> None:
     engine.back_office.fault("B456", "other_order")
     run = engine.run("B456")

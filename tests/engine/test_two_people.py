@@ -4,8 +4,10 @@ import pytest
 
 from runs import interventions
 from runs.domain.interventions import CATALOGUE, Sender
+from runs.engine.commit import keep_late_result
 from runs.interventions import Refused
 from runs.models import Handoff, InboxEvent, Run
+from runs.workflows import registry
 from tests.engine.conftest import Engine
 from tests.people import person
 
@@ -117,3 +119,67 @@ def test_no_person_can_say_what_only_services_and_the_clock_say(contradicted: Ru
     with pytest.raises(Refused, match="There is no event") as no:
         interventions.send(contradicted.pk, move, person("bob"), {})
     assert no.value.status == 404
+
+
+def test_a_closed_run_is_nobody_s_next_case(engine: Engine, contradicted: Run) -> None:
+    close(contradicted, "alice")
+    close(contradicted, "bob")
+    engine.carry_on(contradicted, until=lambda run: run.is_final)
+
+    assert interventions.take_next(person("ann")) is None
+    assert not Run.objects.with_people().exists()
+
+
+def test_who_holds_the_case_does_not_keep_the_second_person_from_confirming(engine: Engine, contradicted: Run) -> None:
+    interventions.claim(contradicted.pk, person("alice"))
+    close(contradicted, "alice")
+    close(contradicted, "bob")
+
+    assert engine.carry_on(contradicted, until=lambda run: run.is_final).state == "failed"
+
+
+def test_a_proposal_is_let_go_when_the_run_stops_again(engine: Engine, contradicted: Run) -> None:
+    proposal = close(contradicted, "alice")
+    engine.send(contradicted, "reconcile_requested", "alice")
+
+    proposal.refresh_from_db()
+    assert (proposal.result, proposal.result_reason) == (
+        "refused",
+        "The run moved on before a second person confirmed it.",
+    )
+    assert proposal.settled_at
+
+
+def test_what_arrives_after_the_closing_is_evidence_and_changes_nothing(engine: Engine, contradicted: Run) -> None:
+    close(contradicted, "alice")
+    close(contradicted, "bob")
+    effect = contradicted.effects.get()
+    late = {"operation_key": effect.operation_key, "attempt": 1, "answer": "accepted", "receipt": None, "reason": ""}
+    keep_late_result(contradicted.pk, "4", late)
+
+    run = engine.carry_on(contradicted, until=lambda run: run.is_final)
+
+    assert run.inbox.get(name="late_result").result == "refused"
+    assert run.effects.get().state == "unknown"
+    assert run.effects_at_risk == 1
+
+
+def test_a_run_whose_workflow_is_gone_can_be_closed(
+    engine: Engine, contradicted: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "find", lambda name, version=None: None)
+    close(contradicted, "alice")
+    close(contradicted, "bob")
+
+    assert engine.carry_on(contradicted, until=lambda run: run.is_final).state == "failed"
+
+
+def test_an_approval_is_taken_back_before_any_worker_has_seen_it(engine: Engine) -> None:
+    run = engine.run("D586")
+    interventions.send(run.pk, "approval_granted", person("bob"), {}, run.effects.get().plan_digest)
+
+    run = engine.send(run, "approval_revoked", "bob", reason="The wrong order.")
+
+    assert run.stop_reason == "approval_required"
+    assert run.effects.get().approved_digest == ""
+    assert not engine.calls("D586", "submit")

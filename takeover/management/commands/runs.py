@@ -187,9 +187,14 @@ class Command(BaseCommand):
             last = found.effects.last()
             plan = last.plan_digest if last else ""
         checks = found.ledger.left(Dimension.FOLLOW_UP_CHECKS)
-        interventions.send(found.pk, event, sender, payload, answers=plan)
+        sent = interventions.send(found.pk, event, sender, payload, answers=plan)
         if as_json:
             return self._print_package(_run(run))
+        if sent.result:
+            self._print(
+                f"Proposed: {words.event(event)} ({event}). Nothing happens before a second person sends it too."
+            )
+            return DONE
         self._print(f"Accepted: {words.event(event)} ({event})" + (f", about plan {plan}" if plan else ""))
         if kind and kind.costs_a_look_up and checks:
             self._print(f"(follow-up checks: {checks - 1} left after this one)")

@@ -1,0 +1,70 @@
+"""Which write a proposal is: the one planned before, a new one, or one that must not be sent again."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from runs.domain.effects import Effect, EffectError, EffectState, KeyTerms, WritePlan, binding_of, may_send
+from runs.engine.outlook import effect_for
+from runs.workflows.definition import Context
+from runs.workflows.refund_request import WORKFLOW
+
+NOW = datetime(2026, 9, 25, 10, tzinfo=UTC)
+LATER = NOW + timedelta(hours=30)
+RUN = "00000000-0000-0000-0000-00000000000a"
+PLAN = WritePlan("submit_refund", "order B456", {"order_id": "B456"}, (), "v1", "accepted", "cancel it", "little")
+
+
+def context(*effects: Effect) -> Context:
+    return Context(RUN, {"order_id": "B456"}, "U-88", {}, effects, stretch=1, now=LATER)
+
+
+def proposed(plan: WritePlan, *effects: Effect) -> Effect:
+    return effect_for(WORKFLOW, context(*effects), plan)
+
+
+def known(state: EffectState, **more: Any) -> Effect:
+    return replace(Effect(WORKFLOW.operation_key(context()), state, PLAN, NOW), **more)
+
+
+def test_the_first_proposal_is_a_new_write_under_the_workflow_s_key() -> None:
+    assert proposed(PLAN) == Effect(WORKFLOW.operation_key(context()), EffectState.PLANNED, PLAN, LATER)
+    assert proposed(PLAN).key.startswith("refund-B456-")
+
+
+@pytest.mark.parametrize("state", [EffectState.PLANNED, EffectState.APPROVED])
+def test_the_same_plan_is_the_same_write_with_its_approval(state: EffectState) -> None:
+    before = known(state, approved_digest="d" * 64)
+    assert proposed(PLAN, before) == before
+
+
+def test_a_plan_renewed_before_it_was_sent_is_planned_anew() -> None:
+    renewed = replace(PLAN, target_version="v2")
+    assert proposed(renewed, known(EffectState.PLANNED)) == known(EffectState.PLANNED, plan=renewed, planned_at=LATER)
+
+
+def test_a_key_that_was_sent_grows_no_younger_when_its_plan_is_renewed() -> None:
+    absent = known(EffectState.ABSENT, times_sent=1, binding=binding_of(PLAN))
+    again = proposed(replace(PLAN, target_version="v2"), absent)
+    assert (again.key, again.planned_at) == (absent.key, NOW)
+    with pytest.raises(EffectError, match="may have forgotten"):
+        may_send(again, KeyTerms(timedelta(seconds=20), kept_for=timedelta(hours=24)), LATER)
+
+
+def test_other_parameters_after_proven_absence_are_another_write() -> None:
+    absent = known(EffectState.ABSENT, times_sent=1, binding=binding_of(PLAN))
+    other = proposed(replace(PLAN, params={"order_id": "B456", "amount_minor": 1}), absent)
+    assert (other.key, other.state, other.planned_at) == (f"{absent.key}-2", EffectState.PLANNED, LATER)
+    assert proposed(other.plan, absent, other) == other
+
+
+@pytest.mark.parametrize("state", [EffectState.CONFIRMED, EffectState.REJECTED, EffectState.COMPENSATED])
+def test_a_write_that_is_settled_is_never_begun_again_under_its_key(state: EffectState) -> None:
+    settled = known(state, times_sent=1, binding=binding_of(PLAN), receipt={"request_id": "R789"})
+    for plan in (PLAN, replace(PLAN, risk="great")):
+        again = proposed(plan, settled)
+        assert (again.key, again.state, again.receipt) == (settled.key, state, settled.receipt)
+        with pytest.raises(EffectError, match="must not be sent again"):
+            may_send(again, KeyTerms(timedelta(seconds=20)), LATER)
