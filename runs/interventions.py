@@ -26,7 +26,7 @@ from runs.agents.policies import POLICIES
 from runs.domain.budget import BudgetError, Dimension, Ledger
 from runs.domain.errors import ErrorClass
 from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission, Standing, why_not
-from runs.domain.redaction import identifiers, redact, redact_text
+from runs.domain.redaction import clean, clean_text, identifiers, redact, redact_text
 from runs.domain.states import Move, Outcome, State
 from runs.engine.services import service
 from runs.engine.tasks import wake
@@ -219,7 +219,7 @@ def send(
     `payload` is a JSON object, or its text. `seen` is what `standing_of` said when the person looked; where the run has
     moved on since, the event is refused. Accepted means recorded: a worker carries it out, and checks once more.
     """
-    run = _get(run_id)
+    run, event = _get(run_id), clean_text(event)
     content: Mapping[str, Any] = parse(payload, "payload", by, event, run) if isinstance(payload, str) else payload
     try:
         kind = FROM_PEOPLE[Move(event)]
@@ -255,8 +255,9 @@ def _moved_on(run: Run, seen: str) -> Refused | None:
 
 def _why_not(kind: EventKind, run: Run, by: User, stands: Standing) -> str:
     """Why `by` cannot send this event now, apart from what a decision has to name; empty when they can."""
-    # A decision is not the holder's alone, and neither is the second of two people's word.
-    held = "" if kind.answers_plan or proposal(kind, run) else _not_theirs(run, by)
+    # A decision about a write is not the holder's alone, and neither is the second of two people's word.
+    shared = kind.permission is Permission.APPROVE or kind.answers_plan or proposal(kind, run)
+    held = "" if shared else _not_theirs(run, by)
     if kind.move is Move.APPROVAL_REVOKED and run.state == State.AWAITING_APPROVAL:
         given = run.inbox.filter(name=Move.APPROVAL_GRANTED, result="").exists()
         stands = replace(stands, approved_unsent=given)  # no worker has seen it yet
@@ -268,6 +269,8 @@ def _problem(kind: EventKind, run: Run, by: User, answers: str) -> Refused | Non
         return Refused("four_eyes", refusal, status=403)
     if kind.answers_plan and (stale := _stale(run, answers)):
         return stale
+    if unseen := _unseen(kind, run, by, answers):
+        return unseen
     if refusal := _why_not(kind, run, by, case.standing(run)):
         held = refusal == _not_theirs(run, by)
         return Refused("held" if held else "not_possible", refusal, "" if held else "event", 409)
@@ -276,6 +279,16 @@ def _problem(kind: EventKind, run: Run, by: User, answers: str) -> Refused | Non
         who = waiting.actor.get_username() if waiting.actor else "a service"
         return Refused("already_sent", f"{who} already sent this; it is being carried out.", status=409)
     return None
+
+
+def _unseen(kind: EventKind, run: Run, by: User, answers: str) -> Refused | None:
+    """Who confirms what somebody else proposed names that proposal: to say the same by chance is no confirmation."""
+    first = proposal(kind, run)
+    if not first or not first.actor or first.actor_id == by.pk or answers == str(first.pk):
+        return None
+    who, said = first.actor.get_username(), first.payload.get("reason", "")
+    message = f"{who} proposed this, number {first.pk}: “{said[:200]}” Look at it, and confirm that number."
+    return Refused("stale", message, "answers", 409)
 
 
 def _stale(run: Run, answers: str) -> Refused | None:
@@ -349,7 +362,10 @@ def proposal(kind: EventKind, run: Run) -> InboxEvent | None:
     if not kind.seconded_by:
         return None
     proposed = run.inbox.filter(name=kind.move, result=InboxEvent.Result.PROPOSED, stretch=run.stretch)
-    return proposed.select_related("actor").order_by("-id").first()
+    first = proposed.select_related("actor").order_by("-id").first()
+    # Who may not say it any more has not said it.
+    entitled = first and first.actor and first.actor.is_active and first.actor.has_perm(f"runs.{kind.permission}")
+    return first if entitled else None
 
 
 def _not_second(kind: EventKind, run: Run, by: User) -> str:
@@ -373,8 +389,9 @@ def _deliver(
     seconds: InboxEvent | None,
 ) -> InboxEvent:
     """Put the event into the inbox; the first of two people's as a proposal, which moves nothing yet."""
-    corrected = {payload["field"]: payload["value"]} if kind.move is Move.INPUT_CORRECTED else {}
-    stored = redact(payload, known_secrets(), identifiers({**run.input, **corrected}))
+    shown = stored = redact(payload, known_secrets(), identifiers(run.input))
+    if kind.move is Move.INPUT_CORRECTED:
+        stored = {**shown, "value": clean(payload["value"])}  # what is worked with must be what was typed
     is_proposal = kind.seconded_by is not None and seconds is None
     event = InboxEvent.objects.create(
         run=run,
@@ -388,7 +405,7 @@ def _deliver(
         result=InboxEvent.Result.PROPOSED if is_proposal else "",
     )
     if is_proposal:
-        Event.objects.record(run, "event_proposed", by, name=kind.move, payload=stored)
+        Event.objects.record(run, "event_proposed", by, name=kind.move, payload=shown)
         _nudge_after_commit(run.pk)
         return event
     # The cure for a lost race is the counter: a holder that commits after us sees it and looks into the inbox.
@@ -403,7 +420,7 @@ def _deliver(
                 WHERE id = %(run)s""",
             {"run": run.pk, "take": takes_it_away},
         )
-    Event.objects.record(run, "event_received", by, name=kind.move, payload=stored, answers=answers)
+    Event.objects.record(run, "event_received", by, name=kind.move, payload=shown, answers=answers)
     _wake_after_commit(run.pk)
     return event
 
@@ -481,7 +498,7 @@ def _in_words(error: jsonschema_rs.ValidationError, what: str) -> tuple[str, str
         case jsonschema_rs.ValidationErrorKind.Required():
             return detail["property"], f"{detail['property']}: is missing."
         case jsonschema_rs.ValidationErrorKind.AdditionalProperties():
-            unexpected = _list(detail["unexpected"])
+            unexpected = _list(detail["unexpected"])[:200]
             return unexpected, f"{unexpected}: is not a field of this {what}."
     field = ".".join(map(str, error.instance_path)) or what
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Pattern) and not str(error.instance).strip():

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from runs.domain.errors import DomainError
+from runs.domain.errors import DomainError, quoted
 from runs.domain.states import StopReason
 
 
@@ -62,7 +62,7 @@ class BudgetExceeded(DomainError):
 
 def _whole(value: object, field: str, low: int = 0) -> int:
     if type(value) is not int or value < low:
-        raise BudgetError(f"{field} must be a whole number of at least {low}, not {value!r}.", field=field)
+        raise BudgetError(f"{field} must be a whole number of at least {low}, not {quoted(value)}.", field=field)
     return value
 
 
@@ -127,7 +127,7 @@ class Ledger:
     def at(self, elapsed: int) -> "Ledger":
         """The ledger `elapsed` seconds after the start: wall time is the one dimension that is spent by itself."""
         line = self.lines.get(Dimension.WALL_TIME)
-        return self._change({Dimension.WALL_TIME: replace(line, spent=elapsed)}) if line else self
+        return self._change({Dimension.WALL_TIME: replace(line, spent=_whole(elapsed, "elapsed"))}) if line else self
 
     def extend(self, dimension: Dimension, by: int, planned: int) -> "Ledger":
         """Raise a limit by `by`. All extensions together can at most double what the workflow `planned`.
@@ -137,7 +137,7 @@ class Ledger:
         if dimension not in self.lines:
             raise BudgetError(f"This run has no budget for {dimension.value}.", field="dimension")
         line = self.lines[dimension]
-        most = 2 * planned - line.limit
+        most = 2 * _whole(planned, "planned", low=1) - line.limit
         if _whole(by, "by", low=1) > most:
             said = f"at most {most} more" if most > 0 else "no further extension"
             raise BudgetError(f"{dimension.value} was planned as {planned} and can be doubled: {said}.", field="by")

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from runs.domain.effects import UNRESOLVED, UNSENT, Effect, EffectState
-from runs.domain.errors import DomainError
+from runs.domain.errors import DomainError, quoted
 from runs.domain.states import Recovery
 
 UNDO = "undo:"  # begins the key of every compensation, and of nothing else
@@ -55,9 +55,11 @@ class Action:
         _refuse_no_key(self.id, "id")
         if not isinstance(self.status, Status):
             known = ", ".join(Status)
-            raise CompensationError(f"The status of action {self.id!r} must be one of: {known}.", "status")
+            raise CompensationError(f"The status of action {quoted(self.id)} must be one of: {known}.", "status")
         if type(self.reversible) is not bool:
-            raise CompensationError(f"Action {self.id!r} must say true or false to being reversible.", "reversible")
+            raise CompensationError(
+                f"Action {quoted(self.id)} must say true or false to being reversible.", "reversible"
+            )
 
 
 @dataclass(frozen=True)
@@ -134,4 +136,4 @@ def _refuse_no_key(given: object, field: str) -> None:
 def _refuse_duplicates(actions: Sequence[Action]) -> None:
     repeated = [name for name, times in Counter(action.id for action in actions).items() if times > 1]
     if repeated:
-        raise CompensationError(f"Action {repeated[0]!r} comes more than once.", "id")
+        raise CompensationError(f"Action {quoted(repeated[0])} comes more than once.", "id")

@@ -5,6 +5,7 @@ could read is never taken for true. MET and UNMET rest on something that was rea
 UNKNOWN and says what stopped it. Every assertion keeps its own value and evidence beside the combined one.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +13,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from runs.domain.errors import DomainError
+from runs.domain.errors import DomainError, quoted
 
 
 class Value(StrEnum):
@@ -61,7 +62,7 @@ class Judgement:
 
     def __post_init__(self) -> None:
         if not isinstance(self.value, Value):
-            raise ContractError(f"A judgement is MET, UNMET or UNKNOWN, not {self.value!r}.", field="value")
+            raise ContractError(f"A judgement is MET, UNMET or UNKNOWN, not {quoted(self.value)}.", field="value")
         if not isinstance(self.evidence, Evidence):
             raise ContractError(f"{self.value} needs evidence.", field="evidence")
         if self.value is Value.UNKNOWN:
@@ -120,7 +121,7 @@ def judged_by(role: str, verdict: bool | None, evidence: Evidence | None = None)
     if not _is_text(role):
         raise ContractError("An assertion that a person judges needs a role.", field="role")
     if verdict is not None and type(verdict) is not bool:
-        raise ContractError(f"The {role} says true, false or nothing, not {verdict!r}.", field="verdict")
+        raise ContractError(f"The {role} says true, false or nothing, not {quoted(verdict)}.", field="verdict")
     if verdict is None:
         return Judgement(Value.UNKNOWN, evidence or Evidence(f"not judged yet by the {role}"))
     if evidence is None:
@@ -136,7 +137,7 @@ def _number(given: object, field: str) -> int | Decimal:
     # Not float: a threshold of 0.3 that 0.1 + 0.2 reaches or misses by rounding is no threshold.
     if type(given) is int or (isinstance(given, Decimal) and given.is_finite()):
         return given
-    raise ContractError(f"{field} must be a whole number or a finite decimal, not {given!r}.", field=field)
+    raise ContractError(f"{field} must be a whole number or a finite decimal, not {quoted(given)}.", field=field)
 
 
 def combine(values: Mapping[str, Value]) -> Value:
@@ -145,7 +146,9 @@ def combine(values: Mapping[str, Value]) -> Value:
         raise ContractError("A contract needs at least one assertion.", field="contract")
     for name, value in values.items():
         if not isinstance(value, Value):
-            raise ContractError(f"Assertion {name!r} is {value!r}; it must be MET, UNMET or UNKNOWN.", field=name)
+            raise ContractError(
+                f"Assertion {quoted(name)} is {quoted(value)}; it must be MET, UNMET or UNKNOWN.", field=name
+            )
     present = set(values.values())
     return next(value for value in (Value.UNMET, Value.UNKNOWN, Value.MET) if value in present)
 
@@ -172,11 +175,11 @@ def evaluate(frozen: Collection[str], judgements: Mapping[str, Judgement]) -> Ev
         raise ContractError("A contract is a collection of names, and none of them is empty.", field="contract")
     assertions = {name: judgements.get(name) or unknown("not judged") for name in frozen}
     if len(assertions) < len(frozen):
-        twice = next(name for name in assertions if list(frozen).count(name) > 1)
-        raise ContractError(f"Assertion {twice!r} was frozen twice.", field=twice)
+        twice = next(name for name, times in Counter(frozen).items() if times > 1)
+        raise ContractError(f"Assertion {quoted(twice)} was frozen twice.", field=twice)
     for name, judgement in judgements.items():
         if name not in assertions:
-            raise ContractError(f"Assertion {name!r} is not in the frozen contract.", field=name)
+            raise ContractError(f"Assertion {quoted(name)} is not in the frozen contract.", field=name)
         if not isinstance(judgement, Judgement):
-            raise ContractError(f"Assertion {name!r} was not judged but given {judgement!r}.", field=name)
+            raise ContractError(f"Assertion {quoted(name)} was not judged but given {quoted(judgement)}.", field=name)
     return Evaluation(combine({name: judged.value for name, judged in assertions.items()}), assertions)

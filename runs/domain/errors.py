@@ -29,6 +29,18 @@ class DomainError(Exception):
         self.field = field
 
 
+LONGEST_QUOTE = 80  # characters
+
+
+def quoted(value: object) -> str:
+    """What was refused, as a message can show it: short, whatever it is and whatever its own words would be."""
+    try:
+        text = repr(value)
+    except Exception:  # nested too deeply, a number of too many digits, or a defect of its own
+        return f"a {type(value).__name__} that cannot be shown"
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"
+
+
 class ErrorClass(StrEnum):
     TRANSIENT = "transient"
     AUTHENTICATION = "authentication"

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
-from runs.domain.errors import DomainError
+from runs.domain.errors import DomainError, quoted
 
 MOST_TOLD = 10  # tasks of a cycle that a message names
 
@@ -43,12 +43,14 @@ def frontier(needs: Mapping[str, Collection[str]], done: Collection[str], failed
     for names, field in ((frozenset().union(*parents.values()), "needs"), (is_done, "done"), (has_failed, "failed")):
         _refuse_unknown(names, parents, field)
     if both := is_done & has_failed:
-        raise GraphError(f"Task {min(both)!r} is said to be done and to have failed.", "failed")
+        raise GraphError(f"Task {quoted(min(both))} is said to be done and to have failed.", "failed")
 
     blocked = set(has_failed)
     for task in _in_order(parents):
         if task in is_done and (missing := parents[task] - is_done):
-            raise GraphError(f"Task {task!r} is said to be done before {min(missing)!r}, which it needs.", "done")
+            raise GraphError(
+                f"Task {quoted(task)} is said to be done before {quoted(min(missing))}, which it needs.", "done"
+            )
         if not blocked.isdisjoint(parents[task]):
             blocked.add(task)
     ready = [task for task in parents.keys() - is_done - blocked if parents[task] <= is_done]
@@ -97,7 +99,7 @@ def _named_sets(given: object, field: str) -> dict[str, frozenset[str]]:
 
 def _refuse_unknown(names: frozenset[str], known: Mapping[str, object], field: str) -> None:
     if unknown := names.difference(known):
-        raise GraphError(f"{field} names {min(unknown)!r}, which is no task here.", field)
+        raise GraphError(f"{field} names {quoted(min(unknown))}, which is no task here.", field)
 
 
 def _in_order(parents: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
@@ -108,5 +110,5 @@ def _in_order(parents: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
     except CycleError as found:
         cycle: list[str] = found.args[1]
         more = f" and {len(cycle) - MOST_TOLD} more" if len(cycle) > MOST_TOLD else ""
-        told = ", ".join(map(repr, cycle[:MOST_TOLD])) + more
+        told = ", ".join(map(quoted, cycle[:MOST_TOLD])) + more
         raise GraphError(f"These tasks wait for each other, each for the one before it: {told}.", "needs") from None

@@ -367,7 +367,8 @@ def why_not(kind: EventKind, run: Standing) -> str:
         return "No approval is waiting to be used."
     if kind.move is Move.INPUT_CORRECTED and run.anything_sent:
         return "Something was sent for this input already; a corrected one is another run."
-    if kind.move is Move.CLOSED_UNRESOLVED and run.outcome is Outcome.WAITING:
+    still_asked = run.outcome is Outcome.LIMIT_REACHED and run.follow_up_checks_left > 0
+    if kind.move is Move.CLOSED_UNRESOLVED and (still_asked or run.outcome is Outcome.WAITING):
         return "The service is still asked about the write by itself."
     if kind.move is Move.UNPAUSED and not run.paused:
         return "The run is not paused."

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from runs.domain.budget import BudgetError, Charge, Dimension, Ledger
 from runs.domain.contract import Value
 from runs.domain.decision import FactsState, Kind, NextStep, Situation, decide
+from runs.domain.errors import quoted
 from runs.domain.progress import Progress
 from runs.domain.states import Outcome, StopReason
 
@@ -40,7 +41,9 @@ def observe(
     `max_steps` for a limit that is not a whole number from 1.
     """
     if type(max_steps) is not int or max_steps < 1:
-        raise BudgetError(f"max_steps must be a whole number of at least 1, not {max_steps!r}.", field="max_steps")
+        raise BudgetError(
+            f"max_steps must be a whole number of at least 1, not {quoted(max_steps)}.", field="max_steps"
+        )
     source = iter(observations)
     ledger = Ledger.of({Dimension.STEPS: max_steps})
     latest: object = None

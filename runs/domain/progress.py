@@ -11,7 +11,7 @@ from typing import Any
 
 from runs.domain.contract import Value
 from runs.domain.effects import EffectState, fingerprint
-from runs.domain.errors import DomainError, ErrorClass
+from runs.domain.errors import DomainError, ErrorClass, quoted
 
 MOST_REMEMBERED = 64  # hypotheses excluded, and holders of tasks
 LONGEST_NAME = 200  # characters
@@ -66,7 +66,7 @@ class Gain:
     def __post_init__(self) -> None:
         for name, pair in self.changed.items():
             if [type(value) for value in pair] != [Value, Value]:
-                raise ProgressError(f"Assertion {name!r} needs its value before and after.", field="changed")
+                raise ProgressError(f"Assertion {quoted(name)} needs its value before and after.", field="changed")
         # A text would pass for the sequence of its letters.
         if isinstance(self.evidence, str) or not all(_is_text(one) for one in self.evidence):
             raise ProgressError("evidence must hold references, none of them empty.", field="evidence")
@@ -74,7 +74,7 @@ class Gain:
             if given != "":
                 _name(given, what)
         if type(self.narrowed) is not bool:
-            raise ProgressError(f"narrowed must be true or false, not {self.narrowed!r}.", field="narrowed")
+            raise ProgressError(f"narrowed must be true or false, not {quoted(self.narrowed)}.", field="narrowed")
         if self.effect is not None and [type(state) for state in self.effect] != [EffectState, EffectState]:
             raise ProgressError("A write needs its state before and after.", field="effect")
 
@@ -186,7 +186,7 @@ class Progress:
     def _counted(self, fruitful: bool, kind: str, limits: Mapping[str, int]) -> "Progress":
         _check_limits(limits)
         if _name(kind, "kind") not in limits:
-            raise ProgressError(f"There is no kind of attempt named {kind!r}.", field="kind")
+            raise ProgressError(f"There is no kind of attempt named {quoted(kind)}.", field="kind")
         # Kinds that are not declared any more are forgotten: what is remembered is no longer than `limits`.
         counts = {name: n for name, n in self.fruitless.items() if name in limits}
         count = counts.get(kind, 0)
@@ -199,7 +199,9 @@ def _value(given: str, name: str) -> Value:
     try:
         return Value(given)
     except ValueError:
-        raise ProgressError(f"Assertion {name!r} is {given!r}; it must be MET, UNMET or UNKNOWN.", name) from None
+        raise ProgressError(
+            f"Assertion {quoted(name)} is {quoted(given)}; it must be MET, UNMET or UNKNOWN.", name
+        ) from None
 
 
 def _is_text(given: object) -> bool:
@@ -217,4 +219,6 @@ def _check_limits(limits: Mapping[str, int]) -> None:
     for kind, limit in limits.items():
         _name(kind, "limits")
         if type(limit) is not int or limit < 1:
-            raise ProgressError(f"The limit of {kind!r} must be a whole number from 1, not {limit!r}.", field="limits")
+            raise ProgressError(
+                f"The limit of {quoted(kind)} must be a whole number from 1, not {quoted(limit)}.", field="limits"
+            )

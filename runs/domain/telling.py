@@ -14,7 +14,7 @@ from string import Formatter
 from typing import Any
 
 from runs.domain.effects import Effect, EffectState
-from runs.domain.errors import DomainError
+from runs.domain.errors import DomainError, quoted
 from runs.domain.states import Outcome, StopReason
 
 LANGUAGES = ("en", "zh")
@@ -133,11 +133,13 @@ class Wording:
 
     def __post_init__(self) -> None:
         if unknown := sorted(self.texts.keys() - set(Statement)):
-            raise WordingError(f"{unknown[0]!r} is nothing that may be said.", unknown[0])
+            raise WordingError(f"{quoted(unknown[0])} is nothing that may be said.", unknown[0])
         for statement in Statement:
             given = self.texts.get(statement, {})
             if unheard := sorted(given.keys() - set(LANGUAGES)):
-                raise WordingError(f"{statement}: nothing is said in {unheard[0]!r}.", f"{statement}.{unheard[0]}")
+                raise WordingError(
+                    f"{statement}: nothing is said in {quoted(unheard[0])}.", f"{statement}.{unheard[0]}"
+                )
             for language in LANGUAGES:
                 _check(statement, given.get(language, ""), f"{statement}.{language}")
 
@@ -149,7 +151,7 @@ def _check(statement: Statement, text: str, where: str) -> None:
     if not_allowed := sorted(name for name in named if not wanted.allows(name)):
         raise WordingError(f"{where}: the text may not name {', '.join(map(repr, not_allowed))}.", where)
     if wanted.quotes and wanted.quotes not in named:
-        raise WordingError(f"{where}: the text has to name {str(wanted.quotes)!r}.", where)
+        raise WordingError(f"{where}: the text has to name {quoted(str(wanted.quotes))}.", where)
 
 
 def _named(text: str, where: str) -> set[str]:

@@ -10,6 +10,7 @@ from runs.domain.decision import FactsState, NextStep, OpenEffect, Situation
 from runs.domain.effects import (
     MEANING,
     SENDABLE,
+    UNRESOLVED,
     Answer,
     Effect,
     EffectError,
@@ -22,6 +23,7 @@ from runs.domain.effects import (
 from runs.domain.proposals import Ask, Claim, Proposal, Write
 from runs.engine.calls import Planned, terms_of
 from runs.engine.held import Held
+from runs.models import Effect as EffectRow
 from runs.tools.tool import Tool, ToolKind
 from runs.workflows.definition import Context, Read, Workflow
 
@@ -57,6 +59,7 @@ def look(held: Held) -> Outlook:
         proposal = POLICIES[held.run.policy](workflow, context)
         match proposal:
             case Write(plan):
+                plan = replace(plan, needs_approval=plan.needs_approval or _left_open_before(held))
                 effect = effect_for(workflow, context, plan)
                 next_step, charge = NextStep.WRITE, (RESEND if effect.times_sent else FIRST_WRITE)
                 call = Planned(workflow.tools[plan.operation], plan.params, charge, plan.expected, effect=effect)
@@ -153,6 +156,16 @@ def _past_soft_mark(held: Held) -> bool:
 
 def _kind_of(failed: Planned | None) -> NextStep:
     return NextStep.WRITE if failed and failed.tool.kind is ToolKind.WRITE else NextStep.READ
+
+
+def _left_open_before(held: Held) -> str:
+    """The rule that asks for a person where an earlier run for the same subject ended with its write unknown."""
+    run = held.run
+    earlier = EffectRow.objects.filter(run__workflow=run.workflow, run__subject=run.subject, state__in=UNRESOLVED)
+    left = earlier.exclude(run=run.pk).order_by("-planned_at").first()
+    return (
+        f"an earlier write for {run.subject} was closed with its outcome unknown ({left.operation_key})" if left else ""
+    )
 
 
 def _must_not_be_sent(effect: Effect, tool: Tool, now: datetime) -> str:

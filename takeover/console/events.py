@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 
 from runs import case as cases
 from runs import interventions
-from runs.domain.interventions import CATALOGUE, EventKind
+from runs.domain.interventions import FROM_PEOPLE, EventKind
 from runs.domain.states import TRANSITIONS, Move, State
 from runs.interventions import Refused
 from runs.models import Run
@@ -123,7 +123,7 @@ def event_form(request: HttpRequest, run_id: uuid.UUID, name: str) -> HttpRespon
 
 def _event(request: HttpRequest, template: str, run_id: uuid.UUID, name: str) -> HttpResponse | None:
     """The form, empty or with why what it sent was refused; nothing when the event was accepted."""
-    kind = CATALOGUE.get(Move(name)) if name in set(Move) else None
+    kind = FROM_PEOPLE.get(Move(name)) if name in set(Move) else None
     refusal = None
     if request.method == "POST":
         refusal = _send(request, run_id, name, kind)
@@ -140,9 +140,9 @@ def _event(request: HttpRequest, template: str, run_id: uuid.UUID, name: str) ->
 def _send(request: HttpRequest, run_id: uuid.UUID, name: str, kind: EventKind | None) -> Refused | None:
     """Hand to the door what was typed, whatever it is. The refusal, if it was refused."""
     typed, answers, seen = _typed(request), "", ""
-    if kind and kind.answers_plan:
+    if kind and (kind.answers_plan or kind.seconded_by):
         answers = request.POST.get("answers", "")
-    elif kind and kind.payload.get("required"):
+    if kind and not kind.answers_plan and kind.payload.get("required"):
         # What somebody took the time to write is about the run as they saw it. A plan says so itself, by its digest.
         seen = request.POST.get("seen", "")
     try:
@@ -179,6 +179,7 @@ def _form(
     before, after = State(run.state), TRANSITIONS.get((State(run.state), kind.move))
     seen, now = request.POST.get("seen", ""), interventions.standing_of(run)
     made = fields(kind, run, _typed(request), refusal)
+    proposal = interventions.proposal(kind, run)
     context = {
         "run": run,
         "case": case,
@@ -202,8 +203,8 @@ def _form(
         "is_now": _as_seen(now),
         "latest": cases.timeline(run)[:3] if refusal else [],
         "seen": now,
-        "answers": plan["plan_digest"] if plan else "",
-        "proposal": interventions.proposal(kind, run),
+        "answers": plan["plan_digest"] if plan else proposal.pk if proposal else "",
+        "proposal": proposal,
         "holder": desk.name_of(run.holder) if run.is_held() else "",
         "mine": run.holder_id == person.pk,
     }

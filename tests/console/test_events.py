@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from runs.domain.interventions import CATALOGUE
+from runs.domain.interventions import CATALOGUE, FROM_PEOPLE
 from runs.domain.states import Move, StopReason
 from runs.models import InboxEvent, Refusal, Run
 from tests.console import rows
@@ -23,7 +23,7 @@ MOST: int = CATALOGUE[Move.BUDGET_EXTENDED].payload["properties"]["by"]["maximum
 EVIDENCE = {"statement": "The customer forwarded the receipt.", "reference": "mail 17"}
 
 
-@pytest.mark.parametrize("name", [move.value for move in CATALOGUE])
+@pytest.mark.parametrize("name", [move.value for move in FROM_PEOPLE])
 def test_every_event_has_a_form_that_decides_nothing(name: str, bob: User, alice: User, signed_in: SignIn) -> None:
     run = rows.proposed("B456", alice)
     page = signed_in(bob).get(address(run, name))

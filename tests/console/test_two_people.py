@@ -44,7 +44,12 @@ def test_who_proposed_it_is_told_that_somebody_else_has_to_confirm(
 
 
 def test_the_second_person_s_word_goes_to_a_worker(proposed: Run, bob: User, signed_in: SignIn) -> None:
-    signed_in(bob).post(address(proposed, "closed_unresolved"), CLOSING)
+    client = signed_in(bob)
+    form = client.get(address(proposed, "closed_unresolved")).content.decode()
+    first = InboxEvent.objects.get()
+    assert "Proposed by Alice Lin; sending it as a second person carries it out." in form
+    assert f'<input type="hidden" name="answers" value="{first.pk}">' in form
+    client.post(address(proposed, "closed_unresolved"), {**CLOSING, "answers": first.pk})
     first, second = InboxEvent.objects.order_by("id")
     assert (first.result, second.result, second.seconds) == ("proposed", "", first)
 
@@ -87,3 +92,19 @@ def test_a_correction_that_does_not_fit_names_the_field_and_keeps_what_was_typed
     assert 'value="&lt;script&gt;"' in page
     assert "customer_id" in page
     assert not InboxEvent.objects.exists()
+
+
+def test_a_form_that_was_opened_before_the_proposal_does_not_confirm_it(
+    proposed: Run, bob: User, signed_in: SignIn
+) -> None:
+    answer = signed_in(bob).post(address(proposed, "closed_unresolved"), CLOSING)
+    page = answer.content.decode()
+    assert answer.status_code == 409
+    assert "alice proposed this" in page
+    assert InboxEvent.objects.count() == 1
+
+
+@pytest.mark.parametrize("name", ["callback_received", "retry_scheduled", "late_result", "no_such_event"])
+def test_what_no_person_sends_has_no_form(name: str, alice: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice)
+    assert signed_in(alice).get(address(run, name)).status_code == 404

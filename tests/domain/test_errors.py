@@ -12,6 +12,7 @@ from runs.domain.errors import (
     ErrorClass,
     Failure,
     classify,
+    quoted,
 )
 
 
@@ -63,3 +64,20 @@ def test_a_failure_speaks_for_nobody_only_where_nobody_answered() -> None:
 def test_a_refusal_need_not_point_at_a_field() -> None:
     assert DomainError("No.").field == ""
     assert DomainError("No.", field="event").field == "event"
+
+
+class Hostile:
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_what_was_refused_is_quoted_shortly_whatever_it_is() -> None:
+    nested: list[object] = []
+    for _ in range(10_000):
+        nested = [nested]
+    assert quoted("B456") == "'B456'"
+    assert quoted("x" * 78) == "'" + "x" * 78 + "'"
+    assert quoted("x" * 10_000) == "'" + "x" * 79 + "…"
+    assert quoted(nested) == "a list that cannot be shown"
+    assert quoted(10**5000) == "a int that cannot be shown"
+    assert quoted(Hostile()) == "a Hostile that cannot be shown"

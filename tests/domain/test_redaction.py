@@ -18,8 +18,10 @@ from runs.domain.redaction import (
     IN_ITSELF,
     LONGEST,
     MOST_VALUES,
+    TOO_DEEP,
     TOO_LONG,
     TOO_MANY,
+    _spellings,
     clean,
     fold_text,
     identifiers,
@@ -32,6 +34,12 @@ KEY = "refund-B456-ab12cdef34567890"
 SIGNED = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc"
 ACCOUNT = "DE89370400440532013000"
 CARD = "4111111111111111"
+
+
+@pytest.fixture(autouse=True)
+def every_test_spells_out_its_known_values_anew() -> None:
+    _spellings.cache_clear()
+
 
 # By the name of a field
 
@@ -82,6 +90,10 @@ def test_all_that_stands_under_a_secrets_name_is_one() -> None:
     assert redact(given) == {
         "credentials": {"user": HIDDEN, "parts": HIDDEN, "deeper": {"n": HIDDEN}, "set": True, "none": None}
     }
+
+
+def test_an_empty_secret_is_shown_to_be_empty() -> None:
+    assert redact({"password": "", "token": " "}) == {"password": "", "token": HIDDEN}
 
 
 def test_how_many_tokens_were_used_is_no_secret() -> None:
@@ -142,10 +154,25 @@ def test_a_known_value_is_found_however_it_is_written(secret: str, write: Callab
     assert redact_text(f"({write(secret)})", [secret]) == f"({HIDDEN})"
 
 
+@pytest.mark.parametrize("write", [str, lambda text: base64.b64encode(text.encode()).decode()])
+def test_what_only_begins_like_a_known_value_is_left_alone(write: Callable[[str], str]) -> None:
+    assert redact_text(write("SNOW-SNOV"), ["SNOW-SNOW"]) == write("SNOW-SNOV")
+
+
 @pytest.mark.parametrize("before", ["", "u", "us", "use"])
-@pytest.mark.parametrize("after", ["", "a", "ab", "abc"])
-def test_a_known_value_is_found_among_others_in_base64(before: str, after: str) -> None:
-    text = base64.b64encode(f"{before}demo-key{after}".encode()).decode()
+@pytest.mark.parametrize("after", ["a", "ab", "abc"])
+@pytest.mark.parametrize("secret", ["demo7", "demo-key", "SNOWSNOW", "SNOW-SNOW", "demo-key-7"])
+def test_a_known_value_among_others_in_base64_leaves_only_what_it_shares_with_them(
+    secret: str, before: str, after: str
+) -> None:
+    text = base64.b64encode(f"{before}{secret}{after}".encode()).decode()
+    first, end = -(-8 * len(before) // 6), 8 * len(before + secret) // 6  # a character holds six bits
+    assert redact_text(text, [secret]) == f"{text[:first]}{HIDDEN}{text[end:]}"
+
+
+@pytest.mark.parametrize("before", ["", "u", "us", "use"])
+def test_a_known_value_is_found_at_the_end_of_base64(before: str) -> None:
+    text = base64.b64encode(f"{before}demo-key".encode()).decode()
     shown = redact_text(text, ["demo-key"])
     assert HIDDEN in shown
     assert len(shown) - len(HIDDEN) <= len(text) - 7
@@ -251,7 +278,22 @@ def test_free_text_and_secret_fields_name_nothing_that_must_stay() -> None:
     assert identifiers(given, [KEY]) == {"B456", "59", KEY}
 
 
-@pytest.mark.parametrize("number", [int(CARD), float(CARD)])
+def test_a_part_of_an_identifier_stays_where_it_stands_alone() -> None:
+    assert redact_text(f"order {CARD}", keep=[f"refund-{CARD}-1"]) == f"order {CARD}"
+
+
+def test_an_identifier_of_several_words_stays_whole_or_not_at_all() -> None:
+    keep = ["4111 1111 1111 1111", f"paid by {CARD}"]
+    assert redact_text(f"4111 1111 1111 1111, {CARD}", keep=keep) == f"4111 1111 1111 1111, {HIDDEN}"
+
+
+@pytest.mark.parametrize("number", ["41 11 11 11 11 11 11 11", "4111111 111111111", "4-111-1111-1111.1111"])
+def test_a_cards_number_is_one_however_it_is_grouped(number: str) -> None:
+    assert redact_text(f"paid by {number}.") == f"paid by {HIDDEN}."
+
+
+# The last one's digits are 41111111111130568, although it is written with an exponent.
+@pytest.mark.parametrize("number", [int(CARD), float(CARD), 4111.111111111111, 4.111111111113057e16])
 def test_a_cards_number_is_one_without_quotes(number: float) -> None:
     assert redact([number, 5900, 59.5]) == [HIDDEN, 5900, 59.5]
 
@@ -265,6 +307,7 @@ def test_bytes_are_read_as_text() -> None:
         "body": "password=[removed] \N{REPLACEMENT CHARACTER}",
     }
     assert clean(memoryview(b"a\x00b")) == "a\N{REPLACEMENT CHARACTER}b"
+    assert clean({b"caf\xe9": 1}) == {"caf\N{REPLACEMENT CHARACTER}": 1}
 
 
 def test_instants_and_other_values_become_text() -> None:
@@ -310,15 +353,29 @@ def test_long_text_is_folded_with_its_digest() -> None:
     assert "50000 characters, sha256" in folded
 
 
-def test_what_was_folded_is_not_folded_again() -> None:
+def test_text_stays_whole_up_to_its_longest_and_is_folded_beyond_it() -> None:
+    assert redact_text("x" * LONGEST) == "x" * LONGEST
+    assert redact_text("x" * (LONGEST + 1)).startswith("x" * LONGEST + f"… [{LONGEST + 1} characters, sha256 ")
+
+
+@pytest.mark.parametrize("longest", [0, 1, 10, LONGEST])
+def test_what_was_folded_is_not_folded_again(longest: int) -> None:
+    folded = fold_text("x" * 50_000, longest)
+    assert fold_text(folded, longest) == redact_text(folded) == folded
+
+
+def test_what_is_folded_to_less_keeps_its_first_figures() -> None:
     folded = redact_text("x" * 50_000)
-    assert redact_text(folded) == folded
     assert fold_text(folded, 10).startswith("x" * 10 + "… [50000 characters, sha256 ")
 
 
-def test_a_note_of_somebody_elses_does_not_stand_for_ours() -> None:
-    text = "x" * 50_000 + "… [7 characters, sha256 0123456789abcdef]"
-    assert f"[{len(text)} characters" in redact_text(text)
+@pytest.mark.parametrize(
+    ("kept", "of"),
+    [(50_000, 7), (50_000, 60_000), (LONGEST, 7), (LONGEST, LONGEST)],  # a note of ours says that more was there
+)
+def test_a_note_of_somebody_elses_does_not_stand_for_ours(kept: int, of: int) -> None:
+    text = "x" * kept + f"… [{of} characters, sha256 0123456789abcdef]"
+    assert redact_text(text).startswith("x" * LONGEST + f"… [{len(text)} characters, sha256 ")
 
 
 def test_a_secret_at_the_place_of_the_cut_is_removed_before_it() -> None:
@@ -330,6 +387,16 @@ def test_what_is_nested_too_deeply_is_cut_and_said_to_be() -> None:
     for _ in range(1000):
         deep = {"next": deep}
     assert "nested too deeply" in json.dumps(redact(deep))
+
+
+@pytest.mark.parametrize("walk", [clean, redact])
+@pytest.mark.parametrize("around", [lambda inner: {"next": inner}, lambda inner: [inner]], ids=["objects", "lists"])
+def test_so_many_levels_are_kept_and_not_one_more(walk: Callable[[Any], Any], around: Callable[[Any], Any]) -> None:
+    def nested(bottom: Any, levels: int) -> Any:
+        return around(nested(bottom, levels - 1)) if levels else bottom
+
+    assert walk(nested("bottom", DEEPEST)) == nested("bottom", DEEPEST)
+    assert walk(nested("bottom", DEEPEST + 1)) == nested(TOO_DEEP, DEEPEST)
 
 
 @pytest.mark.parametrize("walk", [clean, redact])
@@ -347,6 +414,12 @@ def test_the_same_value_twice_does_not_contain_itself() -> None:
 def test_of_what_has_no_end_the_beginning_is_kept() -> None:
     kept = redact(itertools.count())
     assert (kept[:2], kept[-1], len(kept)) == ([0, 1], TOO_MANY, MOST_VALUES + 1)
+
+
+def test_of_an_object_with_too_many_members_the_first_are_kept() -> None:
+    most = {f"n{n}": None for n in range(MOST_VALUES)}
+    assert redact(most) == most
+    assert redact({**most, "more": None, "and more": None}) == {**most, TOO_MANY: True}
 
 
 def test_what_is_shared_again_and_again_does_not_grow_without_end() -> None:

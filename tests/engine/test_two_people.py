@@ -23,8 +23,14 @@ def contradicted(engine: Engine) -> Run:
     return run
 
 
-def close(run: Run, who: str, **payload: str) -> InboxEvent:
-    return interventions.send(run.pk, "closed_unresolved", person(who), payload or CLOSING)
+def close(run: Run, who: str, confirming: InboxEvent | None = None) -> InboxEvent:
+    answers = str(confirming.pk) if confirming else ""
+    return interventions.send(run.pk, "closed_unresolved", person(who), CLOSING, answers)
+
+
+def closed(engine: Engine, run: Run) -> Run:
+    close(run, "bob", confirming=close(run, "alice"))
+    return engine.carry_on(run, until=lambda run: run.is_final)
 
 
 def test_one_person_cannot_close_a_run_whose_write_is_unresolved(engine: Engine, contradicted: Run) -> None:
@@ -41,27 +47,23 @@ def test_one_person_cannot_close_a_run_whose_write_is_unresolved(engine: Engine,
 
 
 def test_the_second_needs_the_permission_and_is_somebody_else(contradicted: Run) -> None:
-    close(contradicted, "alice")
+    first = close(contradicted, "alice")
 
     with pytest.raises(Refused, match="To confirm it needs the permission 'approve write'"):
-        close(contradicted, "ann")
+        close(contradicted, "ann", confirming=first)
 
     assert InboxEvent.objects.filter(result="").count() == 0
 
 
 def test_two_people_close_it_and_the_unknown_stays_on_record(engine: Engine, contradicted: Run) -> None:
-    first = close(contradicted, "alice")
-    close(contradicted, "bob", reason="I agree.", reference="ticket 4711")
-
-    run = engine.carry_on(contradicted, until=lambda run: run.is_final)
+    run = closed(engine, contradicted)
 
     assert (run.state, run.outcome, run.stop_reason) == ("failed", "NEEDS_HUMAN", "receipts_contradict")
     assert run.effects_at_risk == 1
     assert run.effects.get().state == "unknown"
     assert (run.due_at, run.owner, run.answer_by, run.question) == (None, "", None, "")
     assert run.recovery == "manual"
-    first.refresh_from_db()
-    assert first.result == "applied"
+    assert list(run.inbox.values_list("result", flat=True)) == ["applied", "applied"]
     package = Handoff.objects.filter(run=run).latest("version").package
     assert package["state"] == "failed"
     assert package["customer_says"]["en"].startswith("We could not establish whether")
@@ -122,9 +124,7 @@ def test_no_person_can_say_what_only_services_and_the_clock_say(contradicted: Ru
 
 
 def test_a_closed_run_is_nobody_s_next_case(engine: Engine, contradicted: Run) -> None:
-    close(contradicted, "alice")
-    close(contradicted, "bob")
-    engine.carry_on(contradicted, until=lambda run: run.is_final)
+    closed(engine, contradicted)
 
     assert interventions.take_next(person("ann")) is None
     assert not Run.objects.with_people().exists()
@@ -132,10 +132,7 @@ def test_a_closed_run_is_nobody_s_next_case(engine: Engine, contradicted: Run) -
 
 def test_who_holds_the_case_does_not_keep_the_second_person_from_confirming(engine: Engine, contradicted: Run) -> None:
     interventions.claim(contradicted.pk, person("alice"))
-    close(contradicted, "alice")
-    close(contradicted, "bob")
-
-    assert engine.carry_on(contradicted, until=lambda run: run.is_final).state == "failed"
+    assert closed(engine, contradicted).state == "failed"
 
 
 def test_a_proposal_is_let_go_when_the_run_stops_again(engine: Engine, contradicted: Run) -> None:
@@ -151,8 +148,7 @@ def test_a_proposal_is_let_go_when_the_run_stops_again(engine: Engine, contradic
 
 
 def test_what_arrives_after_the_closing_is_evidence_and_changes_nothing(engine: Engine, contradicted: Run) -> None:
-    close(contradicted, "alice")
-    close(contradicted, "bob")
+    close(contradicted, "bob", confirming=close(contradicted, "alice"))
     effect = contradicted.effects.get()
     late = {"operation_key": effect.operation_key, "attempt": 1, "answer": "accepted", "receipt": None, "reason": ""}
     keep_late_result(contradicted.pk, "4", late)
@@ -168,10 +164,7 @@ def test_a_run_whose_workflow_is_gone_can_be_closed(
     engine: Engine, contradicted: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "find", lambda name, version=None: None)
-    close(contradicted, "alice")
-    close(contradicted, "bob")
-
-    assert engine.carry_on(contradicted, until=lambda run: run.is_final).state == "failed"
+    assert closed(engine, contradicted).state == "failed"
 
 
 def test_an_approval_is_taken_back_before_any_worker_has_seen_it(engine: Engine) -> None:
@@ -183,3 +176,55 @@ def test_an_approval_is_taken_back_before_any_worker_has_seen_it(engine: Engine)
     assert run.stop_reason == "approval_required"
     assert run.effects.get().approved_digest == ""
     assert not engine.calls("D586", "submit")
+
+
+def test_to_say_the_same_by_chance_is_no_confirmation(engine: Engine, contradicted: Run) -> None:
+    first = close(contradicted, "alice")
+
+    with pytest.raises(Refused) as no:
+        close(contradicted, "bob")
+
+    assert (no.value.status, no.value.field) == (409, "answers")
+    assert no.value.message.startswith(f"alice proposed this, number {first.pk}: “{CLOSING['reason']}”")
+    assert engine.carry_on(contradicted).state == "blocked"
+
+
+def test_who_may_not_propose_any_more_has_not_proposed(contradicted: Run) -> None:
+    first = close(contradicted, "alice")
+    person("alice").groups.clear()
+
+    assert close(contradicted, "bob", confirming=first).result == "proposed"
+
+
+def test_a_run_that_is_followed_up_by_itself_is_not_closed(engine: Engine) -> None:
+    engine.back_office.fault("B456", "pending", lookups=9)
+    run = engine.run("B456")
+    for _ in range(3):
+        run = engine.later(run)
+    assert (run.outcome, run.stop_reason) == ("LIMIT_REACHED", "limit_status_checks")
+
+    with pytest.raises(Refused, match="still asked about the write by itself"):
+        close(run, "alice")
+
+
+def test_after_a_write_that_was_closed_unknown_the_next_one_for_that_order_needs_a_person(
+    engine: Engine, contradicted: Run
+) -> None:
+    closed(engine, contradicted)
+    engine.back_office.clear("B456")
+
+    run = engine.run("B456")
+
+    assert run.pk != contradicted.pk
+    assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", "approval_required")
+    rule = run.effects.get().plan["needs_approval"]
+    assert rule.startswith("an earlier write for order B456 was closed with its outcome unknown (refund-B456-")
+    assert len(engine.calls("B456", "submit")) == 1
+
+
+def test_whoever_holds_the_case_an_approval_can_be_taken_back(engine: Engine, approved_and_held_up: Run) -> None:
+    interventions.claim(approved_and_held_up.pk, person("alice"))
+
+    run = engine.send(approved_and_held_up, "approval_revoked", "bob", reason="The wrong order.")
+
+    assert run.effects.get().approved_digest == ""
