@@ -48,43 +48,54 @@ SECRET_SHAPES = (
         r"(?<![A-Za-z0-9])(?:(?:(?:[spr]k|whsec)[-_]|gh[opsur]_|github_pat_|glpat-|xox[a-z]-|AKIA|AIza|ya29\.)"
         r"[-_A-Za-z0-9]{12,}|ASIA[A-Z0-9]{16})"
     ),
-    re.compile(r"\bBearer\s+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE),
-    # Encoded, a name and a password hardly ever come out as an ordinary word; "basic" is mostly followed by one.
-    re.compile(r"\b(?i:Basic)\s+(?![A-Z]?[a-z]+\.?(?![\w.~+/=-]))[A-Za-z0-9._~+/=-]{8,}"),
+    # A word may follow as well ("the bearer certificate", "basic questions"): a credential has figures or is long.
+    re.compile(r"\bBearer\s+(?=[^\s\d]{0,30}\d|\S{24})[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE),
+    re.compile(
+        r"\b(?i:Basic)\s+(?=[a-z0-9+/]{0,30}[A-Z])(?=[A-Z0-9+/]{0,30}[a-z0-9])[A-Za-z0-9+/]{8,}={0,2}(?![\w.-])"
+    ),
     # What follows the claims may be missing: a token that is not signed, or was cut, is one, too.
     re.compile(r"(?<![\w-])(?=[\w-]*?eyJ[\w-]{8})[\w-]++\.[\w-]{8,}+(?:\.[\w-]*+)*+", re.ASCII),
     re.compile(
         r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)", re.DOTALL
     ),
-    re.compile(r"(?<=://)[^/\s:@]*:[^/\s]+(?=@)"),
+    re.compile(r"(?<=://)[^/\s:@?#]*:[^/\s?#]+(?=@)"),
+    re.compile(r"(?<=:\\/\\/)[^/\s:@?#]*:[^/\s?#]+(?=@)"),  # an address within JSON
+    re.compile(r"<(?:password|secret|token|api-?key)>[^<]+", re.IGNORECASE),
 )
 NAME = (
-    r"(?:pass(?:word|wd|phrase|code)|secret|token|credentials?|iban|authorization|cookie"
-    r"|(?:api|private|access|signing)[_-]?key|card[ _-]?number|(?<![a-z])(?:pass|pwd|pin|otp|jwt|cvv|cvc))"
-    r"(?:[_-]?(?:key|value|\d{1,3}))?"
+    r"(?:pass(?:word|wd|phrase|code)|secret|token|credentials?|iban|session[ _-]?id"
+    r"|(?:api|private|access|signing|encryption)[ _-]?key|card[ _-]?number"
+    r"|(?<![a-z])(?:pass|pwd|pin|otp|jwt|cvv|cvc))(?:[_-]?(?:key|value|hash|\d{1,3}))?"
 )
 # A header's value goes on to the end of its line; one in quotes is left to the pattern below.
-HEADER = re.compile(r"""((?:authorization|cookie)\s{0,8}[:=]\s{0,8}+)(?!["'\\]|\[removed\])[^\r\n]+""", re.IGNORECASE)
+HEADER = re.compile(
+    r"""(authorization\s{0,8}[:=]\s{0,8}+)(?!\[removed\])(?=(?:basic|bearer|digest|token|negotiate|ntlm|aws4\S*)\s)[^\r\n]+"""
+    r"""|(cookie\s{0,8}[:=]\s{0,8}+)(?!\[removed\])(?=[^\s=;"']{1,80}=)[^\r\n]+""",
+    re.IGNORECASE,
+)
 # 1: the name and what stands before its value, 2: a quote after the name, 3: the quote that opens the value. An
 # unfinished value was cut: all of it goes.
 NAMED = re.compile(
-    rf"""({NAME}(\\{{0,8}}["'])?\s{{0,8}}[:=]\s{{0,8}}+)(?!\\{{0,8}}["']?\[removed\])"""
-    r"""(?:(\\{0,8}["']).*?(?:(?<!\\)\3|\Z)|(?(2)[^\s,}\]]+|\S+))""",
+    rf"""({NAME}(\\{{0,8}}["']|&quot;)?\s{{0,40}}(?:=>|:=|==?|[:\uff1a])\s{{0,40}}+)(?!\\{{0,8}}["']?\[removed\])"""
+    # A value in quotes, a list or an object, or a word; one that is not finished was cut.
+    r"""(?:(\\{0,8}["']|&quot;).*?(?:(?<!\\)\3|\Z)|\[[^\]]*(?:\]|\Z)|\{[^}]*(?:\}|\Z)|(?(2)[^\s,}\]]+|\S+))""",
     re.IGNORECASE | re.DOTALL,
 )
 # Not within a longer word, number or key. No colons: those are instants.
-CARD = re.compile(r"(?<![\w-])\d(?:[ ._\u00a0\u2013-]?\d){12,18}(?![\w-])")
+CARD = re.compile(r"(?<![\w-])\d(?:[ ._\u00a0\u2013-]?\d){14,18}(?![\w-])")
 # A card's number among other numbers, grouped as it is printed.
 PRINTED_CARD = re.compile(
-    r"(?<![\w-])(?:\d{4}(?:[\s._\u2013-]\d{4}){3}|\d{4}[\s._\u2013-]\d{6}[\s._\u2013-]\d{4,5}|\d{13,19})"
-    r"(?![\w-])"
+    r"(?:(?<![\w-])|(?<=\\[nrt]))"
+    r"(?:\d{4}(?:[\s._+\u2011\u2013-]\d{4}){3}|\d{4}[\s._+\u2011\u2013-]\d{6}[\s._+\u2011\u2013-]\d{4,5}|\d{15,19})(?![\w-])"
 )
+ISSUERS = re.compile("3[47]|4|5[1-5]|6|2[2-7]")
 DOUBLED = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)  # the sum of the digits of twice a digit
 ACCOUNT = re.compile(
     r"(?:(?<![\w-])|(?<=iban-))[A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]{4}){2,7}(?:[ \u00a0]?[A-Z0-9]{1,3})?\b",
     re.IGNORECASE | re.ASCII,
 )
 SHORTEST_ACCOUNT = 15
+NAMES_A_FIELD = ("name", "field", "key", "header", "parameter")
 FIGURES = {ord(sign): str(int(sign, 36)) for sign in ascii_letters}  # A is 10, Z is 35
 FOLDED = re.compile(r"… \[(\d{1,12}) characters, sha256 [0-9a-f]{16}\]\Z")
 LONGEST_NOTE = 60
@@ -135,9 +146,9 @@ def redact_text(text: str, secrets: Iterable[str] = (), keep: Collection[str] = 
         text = text.replace(spelling, HIDDEN)
     text, note = _parted(text)
     for shape in SECRET_SHAPES:
-        text = shape.sub(HIDDEN, text)
-    if ":" in text or "=" in text:
-        text = HEADER.sub(rf"\1{HIDDEN}", text)
+        text = shape.sub(lambda found: found[0] if found[0] in keep else HIDDEN, text)
+    if any(sign in text for sign in ":=\uff1a"):
+        text = HEADER.sub(lambda found: f"{found[1] or found[2]}{HIDDEN}", text)
         text = NAMED.sub(lambda found: f"{found[1]}{found[3] or ''}{HIDDEN}{found[3] or ''}", text)
     text = CARD.sub(lambda found: found[0] if _is_named(found[0], keep) or not _is_card(found[0]) else HIDDEN, text)
     text = _without(text, PRINTED_CARD, lambda found: len(found) if _is_card(found) else 0, keep)
@@ -191,8 +202,11 @@ def _is_named(found: str, keep: Collection[str]) -> bool:
 
 
 def _is_card(digits: str) -> bool:
-    """Luhn's check, so that order numbers and instants are left alone."""
-    figures = [int(c) for c in digits if c.isdigit()][::-1]
+    """By issuer and Luhn's check, so that order numbers and instants are left alone."""
+    figures = [int(c) for c in digits if c.isdigit()]
+    if not ISSUERS.match("".join(map(str, figures[:2]))):
+        return False
+    figures.reverse()
     return (sum(figures[::2]) + sum(DOUBLED[figure] for figure in figures[1::2])) % 10 == 0
 
 
@@ -250,7 +264,7 @@ class _Walk:
         try:
             if isinstance(value, Mapping):
                 return self._object(value, depth - 1, secret)
-            return self._list(value, depth - 1)
+            return self._list(value, depth - 1, secret)
         finally:
             self.above.discard(id(value))
 
@@ -266,6 +280,8 @@ class _Walk:
 
     def _object(self, value: Mapping[Any, Any], depth: int, secret: bool) -> dict[str, Any]:
         made: dict[str, Any] = {}
+        # {"name": "Authorization", "value": …}: what is named beside its name.
+        beside = any(isinstance(value.get(name), str) and self.is_secret(value[name]) for name in NAMES_A_FIELD)
         for key, inner in value.items():
             if self.left <= 0:
                 made[TOO_MANY] = True
@@ -274,17 +290,20 @@ class _Walk:
             name = key.decode("utf-8", "replace") if isinstance(key, bytes) else str(key)
             shown = self.text(name)
             is_count = isinstance(inner, int) and COUNTED.search(name)
-            made[f"{shown} ({len(made)})" if shown in made else shown] = self.plain(
-                inner, depth, secret or (self.is_secret(name) and not is_count)
-            )
+            while shown in made:
+                shown = f"{shown} ({len(made)})"
+            hidden = (beside and name not in NAMES_A_FIELD) or (self.is_secret(name) and not is_count)
+            made[shown] = self.plain(inner, depth, secret or hidden)
         return made
 
-    def _list(self, value: Iterable[Any], depth: int) -> list[Any]:
+    def _list(self, value: Iterable[Any], depth: int, secret: bool) -> list[Any]:
         made: list[Any] = []
+        pair = value if isinstance(value, list | tuple) and len(value) == 2 else ("", "")
+        named = isinstance(pair[0], str) and self.is_secret(pair[0])  # ["Authorization", …]
         for inner in value:
             if self.left <= 0:
                 made.append(TOO_MANY)
                 break
             self.left -= 1
-            made.append(self.plain(inner, depth))
+            made.append(self.plain(inner, depth, secret or (bool(made) and named)))
         return made

@@ -482,3 +482,70 @@ def test_a_megabyte_takes_no_longer_than_its_length_says() -> None:
 def test_what_the_database_cannot_hold_is_replaced() -> None:
     redact_text("a\x00b\ud800c").encode()
     assert "\x00" not in redact_text("a\x00b")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"token": {"type":"opaque","value":"hunter2x"}}',
+        '{"password": ["a", "hunter2x"]}',
+        '{"password" => "hunter2x"}',
+        "<password>hunter2x</password>",
+        "API key: hunter2x9f8a7b",
+        "session_id=hunter2x",
+        r"postgres:\/\/app:hunter2x@db\/app",
+        "password           = hunter2x",
+        "&quot;password&quot;:&quot;hunter2x&quot;",
+        "password\uff1ahunter2x",
+        "password := hunter2x",
+        "password == hunter2x",
+        "Authorization: Digest username=app, response=hunter2x",
+        "Set-Cookie: sid=hunter2x; Path=/",
+    ],
+)
+def test_a_named_secret_is_found_however_its_name_and_its_value_are_joined(text: str) -> None:
+    assert "hunter2x" not in redact_text(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [["Authorization", "Digest hunter2x"]],
+        [{"name": "Authorization", "value": "Digest hunter2x"}],
+        {"field": "password", "rejected_value": "hunter2x"},
+        {"tokens": [["hunter2x"]]},
+    ],
+)
+def test_a_secret_that_stands_beside_its_name_is_one_too(value: Any) -> None:
+    assert "hunter2x" not in json.dumps(redact(value))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Authorization: given by Ms Lin on 2026-09-25, ticket 4711.",
+        "bearer certificate 12",
+        "The bearer presented the card.",
+        "cookie: banner was shown, order B456 was open.",
+        "basic self-service portal",
+        "Basic refund-B456-ba10ddc40b9a4706",
+        "http://localhost:8000?email=a@b.com",
+        "2026-09-27\u20132026-09-29",
+        "2026-09-25 10.59.55",
+        "20260925105955",
+        "1758795251885",
+    ],
+)
+def test_what_people_write_and_what_clocks_say_is_left_alone(text: str) -> None:
+    assert redact_text(text) == text
+
+
+@pytest.mark.parametrize("number", ["pk-2026-09-25-001", "sk-2026-000012345", "4111111111111111"])
+def test_what_names_a_thing_of_the_run_is_kept_whatever_it_looks_like(number: str) -> None:
+    assert HIDDEN in redact_text(number)
+    assert redact_text(f"Order {number} read.", keep={number}) == f"Order {number} read."
+
+
+def test_no_key_is_lost_where_several_come_out_alike() -> None:
+    given = {"[removed] (2)": "kept", "sk-abcdefghijklmnop1": 1, "sk-abcdefghijklmnop2": 2}
+    assert sorted(map(str, redact(given).values())) == ["1", "2", "kept"]
