@@ -5,7 +5,7 @@ rules read nothing else.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from runs.domain.budget import STOP_REASON, Dimension
@@ -257,4 +257,6 @@ RULES: tuple[Rule, ...] = (
 
 def decide(situation: Situation) -> Verdict:
     """The verdict of the first of the fifteen rules that applies."""
-    return next(replace(verdict, rule=rule.number) for rule in RULES if (verdict := rule.apply(situation)))
+    found = ((rule.number, verdict) for rule in RULES if (verdict := rule.apply(situation)))
+    number, verdict = next(found)
+    return Verdict(verdict.kind, verdict.reason, number)
