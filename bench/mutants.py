@@ -3,9 +3,10 @@
     bench/mutants                  every file
     bench/mutants states budget    these files
 
-mutmut makes the changes, in a copy of these folders (and of the tools and workflows, which are plain Python too) without tests/conftest.py: so neither Django nor a server is
-needed. What it cannot judge is left out, and not counted: tables at module level, of which docs/tables.md and its test
-keep the record, and functions that are called only while a module is imported, since its workers are forked later.
+mutmut makes the changes, in a copy of the rules, and of the tools and workflows, which are plain Python too, without
+tests/conftest.py: so neither Django nor a server is needed. What it cannot judge is left out, and not counted: tables
+at module level, of which docs/tables.md and its test keep the record, and functions that are called only while a module
+is imported, since its workers are forked later.
 The exit code is 1 below `ENOUGH`, or where the tests fail without any change.
 """
 

@@ -189,6 +189,7 @@ def _form(
         "says": says(kind, run),
         "checked_again": _(kind.checked_again),
         "permission": words.word(kind.permission, words.PERMISSION),
+        "seconded_by": words.word(kind.seconded_by, words.PERMISSION) if kind.seconded_by else "",
         "fields": made,
         "names_a_field": any(field.error for field in made),
         "before": before,

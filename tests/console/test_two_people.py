@@ -47,6 +47,7 @@ def test_the_second_person_s_word_goes_to_a_worker(proposed: Run, bob: User, sig
     client = signed_in(bob)
     form = client.get(address(proposed, "closed_unresolved")).content.decode()
     first = InboxEvent.objects.get()
+    assert "then somebody else, who may" in form
     assert "Proposed by Alice Lin; sending it as a second person carries it out." in form
     assert f'<input type="hidden" name="answers" value="{first.pk}">' in form
     client.post(address(proposed, "closed_unresolved"), {**CLOSING, "answers": first.pk})
