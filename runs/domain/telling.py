@@ -209,7 +209,7 @@ def _quoted(effect: Effect, wording: Wording, subject: object, quote: Quote) -> 
     receipt = effect.receipt or {}
     if receipt.get(wording.subject) != subject or receipt.get("operation_key") != effect.key:
         return ""
-    value = receipt.get(wording.quoted.get(quote, ""))
+    value = receipt.get(wording.quoted[quote]) if quote in wording.quoted else None
     # Shortened or cleaned, it would be another number.
     return value if isinstance(value, str) and QUOTABLE.fullmatch(value) else ""
 

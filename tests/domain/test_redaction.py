@@ -501,6 +501,7 @@ def test_what_the_database_cannot_hold_is_replaced() -> None:
         "password\uff1ahunter2x",
         "password := hunter2x",
         "password == hunter2x",
+        "on: B456, note\uff1anone, password=hunter2x",
         "Authorization: Digest username=app, response=hunter2x",
         "Set-Cookie: sid=hunter2x; Path=/",
     ],

@@ -291,3 +291,9 @@ def test_both_languages_of_a_statement_name_the_same() -> None:
     for statement, texts in CUSTOMER_SAYS.texts.items():
         english, chinese = ({v for v in values.values() if v in texts[lang].format_map(values)} for lang in LANGUAGES)
         assert english == chinese, statement
+
+
+def test_a_number_for_which_no_field_is_declared_is_not_quoted_whatever_the_receipt_holds() -> None:
+    nowhere = replace(CUSTOMER_SAYS, quoted={})
+    told = tell(StopReason.CONTRACT_MET, nowhere, GIVEN, [written(EffectState.CONFIRMED, NAMED | {"": "T-7"})])
+    assert "T-7" not in told["en"]
