@@ -268,6 +268,10 @@ class _Walk:
         finally:
             self.above.discard(id(value))
 
+    def names(self, value: Any) -> bool:
+        """Whether `value` is itself the name of a secret's field. More words make it a name of something else."""
+        return isinstance(value, str) and self.is_secret(value) and SECRET_FIELD.fullmatch(value) is not None
+
     def _number(self, value: int | float) -> Any:
         if isinstance(value, float) and not math.isfinite(value):
             return str(value)
@@ -280,8 +284,8 @@ class _Walk:
 
     def _object(self, value: Mapping[Any, Any], depth: int, secret: bool) -> dict[str, Any]:
         made: dict[str, Any] = {}
-        # {"name": "Authorization", "value": …}: what is named beside its name.
-        beside = any(isinstance(value.get(name), str) and self.is_secret(value[name]) for name in NAMES_A_FIELD)
+        # {"name": "Authorization", "value": …}: a value that stands beside its name.
+        beside = any(self.names(value.get(name)) for name in NAMES_A_FIELD)
         for key, inner in value.items():
             if self.left <= 0:
                 made[TOO_MANY] = True
@@ -292,14 +296,14 @@ class _Walk:
             is_count = isinstance(inner, int) and COUNTED.search(name)
             while shown in made:
                 shown = f"{shown} ({len(made)})"
-            hidden = (beside and name not in NAMES_A_FIELD) or (self.is_secret(name) and not is_count)
+            hidden = (beside and "value" in name.lower()) or (self.is_secret(name) and not is_count)
             made[shown] = self.plain(inner, depth, secret or hidden)
         return made
 
     def _list(self, value: Iterable[Any], depth: int, secret: bool) -> list[Any]:
         made: list[Any] = []
         pair = value if isinstance(value, list | tuple) and len(value) == 2 else ("", "")
-        named = isinstance(pair[0], str) and self.is_secret(pair[0])  # ["Authorization", …]
+        named = self.names(pair[0])  # ["Authorization", …]
         for inner in value:
             if self.left <= 0:
                 made.append(TOO_MANY)

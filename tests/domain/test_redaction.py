@@ -552,3 +552,9 @@ def test_what_names_a_thing_of_the_run_is_kept_whatever_it_looks_like(number: st
 def test_no_key_is_lost_where_several_come_out_alike() -> None:
     given = {"[removed] (2)": "kept", "sk-abcdefghijklmnop1": 1, "sk-abcdefghijklmnop2": 2}
     assert sorted(map(str, redact(given).values())) == ["1", "2", "kept"]
+
+
+def test_what_is_only_called_after_a_secret_keeps_what_stands_beside_it() -> None:
+    event = {"name": "credential_replaced", "permission": "operate_run", "label": "Credential replaced"}
+    assertion = {"name": "token_received", "value": "MET"}
+    assert redact([event, assertion, ["token_received", "MET"]]) == [event, assertion, ["token_received", "MET"]]
