@@ -255,13 +255,16 @@ def _moved_on(run: Run, seen: str) -> Refused | None:
 
 def _why_not(kind: EventKind, run: Run, by: User, stands: Standing) -> str:
     """Why `by` cannot send this event now, apart from what a decision has to name; empty when they can."""
-    # A decision about a write is not the holder's alone, and neither is the second of two people's word.
-    shared = kind.permission is Permission.APPROVE or kind.answers_plan or proposal(kind, run)
-    held = "" if shared else _not_theirs(run, by)
     if kind.move is Move.APPROVAL_REVOKED and run.state == State.AWAITING_APPROVAL:
         given = run.inbox.filter(name=Move.APPROVAL_GRANTED, result="").exists()
         stands = replace(stands, approved_unsent=given)  # no worker has seen it yet
-    return why_not(kind, stands) or _not_by(kind, run, by) or _not_second(kind, run, by) or held
+    if says := why_not(kind, stands) or _not_by(kind, run, by):
+        return says
+    if first := proposal(kind, run):
+        return _not_second(kind, first, by)
+    # A decision about a write is not the holder's alone, and neither is the second of two people's word.
+    shared = kind.permission is Permission.APPROVE or kind.answers_plan
+    return "" if shared else _not_theirs(run, by)
 
 
 def _problem(kind: EventKind, run: Run, by: User, answers: str) -> Refused | None:
@@ -368,15 +371,12 @@ def proposal(kind: EventKind, run: Run) -> InboxEvent | None:
     return first if entitled else None
 
 
-def _not_second(kind: EventKind, run: Run, by: User) -> str:
-    """Why `by` cannot be the second of the two people that this event takes."""
-    first = proposal(kind, run)
-    if not kind.seconded_by or not first:
-        return ""
+def _not_second(kind: EventKind, first: InboxEvent, by: User) -> str:
+    """Why `by` cannot be the second of the two people that this event takes, of whom `first` proposed it."""
     if first.actor_id == by.pk:
         return "You proposed this; somebody else has to confirm it."
     if not by.has_perm(f"runs.{kind.seconded_by}"):
-        return f"To confirm it needs the permission {kind.seconded_by.replace('_', ' ')!r}."
+        return f"To confirm it needs the permission {str(kind.seconded_by).replace('_', ' ')!r}."
     return ""
 
 

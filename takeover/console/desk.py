@@ -105,7 +105,8 @@ def person(request: HttpRequest) -> User:
 def case_for(request: HttpRequest, run_id: uuid.UUID) -> tuple[User, Run]:
     """The person and the run, or 403 and 404: the first line of every view about one run."""
     person = visitor(request)
-    run = Run.objects.select_related("holder", "requester").filter(pk=run_id).first()
+    runs = Run.objects.select_related("holder", "requester").prefetch_related("effects")
+    run = runs.filter(pk=run_id).first()
     if run is None:
         raise Http404(_("There is no run with this number."))
     return person, run

@@ -100,6 +100,8 @@ def world(transactional_db: None, settings: Settings, monkeypatch: pytest.Monkey
         HttpService, "request", lambda self, *call, **how: AnyOrder.current.authority.request(*call, **how)
     )
     monkeypatch.setattr("django.utils.timezone.now", lambda: AnyOrder.current.clock.now)
+    commits = commit.commit
+    monkeypatch.setattr(commit, "commit", lambda *what, **how: AnyOrder.current.committed(commits, *what, **how))
     for module in ("advance", "calls", "commit"):
         monkeypatch.setattr(f"runs.engine.{module}.monotonic", lambda: AnyOrder.current.clock.monotonic())
     with connection.cursor() as cursor:
@@ -153,6 +155,7 @@ LOOK_UPS = [
         "403",
     )
 ]
+AROUND_A_COMMIT = ["the worker dies before it", "the worker dies after it", "the worker stands still after it"]
 BEFORE_IT_IS_SENT = ["the worker dies", "somebody sends something", "the worker stands still"]
 BEFORE_IT_IS_HEARD = [
     "the worker dies",
@@ -642,6 +645,22 @@ class AnyOrder(RuleBasedStateMachine):
                 self._until(Run.objects.get(pk=call.caller).due_at)
                 self._work(UUID(call.caller), self.draw)
 
+    def committed(self, commits: Callable[..., int], *what: Any, **how: Any) -> int:
+        """A commit, and what may befall its worker just then."""
+        if not self.draw or self.depth > 2:
+            return commits(*what, **how)
+        befalls = self.draw(st.sampled_from(["nothing"] * 60 + AROUND_A_COMMIT), "at a commit")
+        if befalls == "the worker dies before it":
+            raise Died
+        arrived = commits(*what, **how)
+        if befalls == "the worker dies after it":
+            raise Died
+        if befalls == "the worker stands still after it":
+            run = what[0].run
+            self._until(Run.objects.get(pk=run).due_at)
+            self._work(run, self.draw)
+        return arrived
+
     def _do_what_is_offered(self, run: UUID, who: str, draw: Callable[..., Any]) -> tuple[EventKind, Row, str] | None:
         by, row = self.people[who], Run.objects.select_related("holder", "requester").get(pk=run)
         offered = {
@@ -865,6 +884,10 @@ def it_cancels_without_asking(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("runs.domain.decision.RULES", (rule, *RULES))
 
 
+def it_sends_after_it_stood_still(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("runs.engine.calls.monotonic", lambda: 0.0)
+
+
 def it_sets_no_timer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("runs.engine.stops.next_due", lambda held: None)
 
@@ -872,14 +895,15 @@ def it_sets_no_timer(patch: pytest.MonkeyPatch) -> None:
 SOON = [
     (it_sends_again_what_it_does_not_know, "sent again|absent, "),
     (it_starts_from_zero_when_it_resumes, "spent fell|not paid for"),
+    (it_accepts_anybodys_receipt, "confirmed by a receipt that names|confirmed as"),
+    (it_goes_by_what_it_read_before_the_stop, "that was read .* ago"),
     (it_believes_an_agent_that_says_done, "complete, and the books have"),
     (it_sends_without_approval, "sent without approval"),
     (it_sets_no_timer, "it waits for nothing"),
 ]
 IN_A_HUNT = [
     (it_takes_not_found_for_absent_at_once, "sent again|absent, "),
-    (it_accepts_anybodys_receipt, "confirmed by a receipt that names|confirmed as"),
-    (it_goes_by_what_it_read_before_the_stop, "that was read .* ago"),
+    (it_sends_after_it_stood_still, "sent "),
     (it_lets_requesters_decide, "by who asked for it"),
     (it_overlooks_what_arrives_while_it_works, "nobody will ever look at it"),
     (it_cancels_without_asking, "cancelled with|cancelled_absent, and the books have"),
