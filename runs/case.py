@@ -14,12 +14,12 @@ from django.utils import timezone
 
 from runs.domain.budget import Dimension, Ledger, Line
 from runs.domain.contract import Fact, Value
-from runs.domain.effects import MEANING, SENDABLE, UNRESOLVED, Answer, Effect
+from runs.domain.effects import INDEFINITE, MEANING, SENDABLE, UNRESOLVED, Answer, Effect
 from runs.domain.interventions import CATALOGUE, FROM_PEOPLE, Standing, why_not
 from runs.domain.package import VERSION, fold
 from runs.domain.progress import changes
 from runs.domain.redaction import identifiers, redact
-from runs.domain.states import Move, Outcome, State, StopReason
+from runs.domain.states import Move, Outcome, State, StepStatus, StopReason
 from runs.domain.telling import LANGUAGES, tell
 from runs.models import Event, Run, Step
 from runs.secrets import known_secrets
@@ -29,10 +29,8 @@ from runs.workflows.definition import Context, Workflow
 log = logging.getLogger(__name__)
 STEPS_SHOWN = 60
 TIMELINE_SHOWN = 120
-# Answers after which nobody knows yet; what else differs from "accepted" is definite, and not as it was wanted.
-INDEFINITE = {Answer.PENDING, Answer.NOT_FOUND_YET, Answer.CONTRADICTORY, Answer.UNREACHABLE}
 NOT_AS_WANTED = set(Answer) - {Answer.ACCEPTED}
-BROKEN_OFF = {Step.Status.FAILED, Step.Status.INTERRUPTED}
+BROKEN_OFF = {StepStatus.FAILED, StepStatus.INTERRUPTED}
 TONE_OF_ANSWER: dict[str, str] = {Answer.ACCEPTED: "good", Answer.REJECTED: "bad", Answer.CONTRADICTORY: "bad"}
 
 
@@ -167,7 +165,7 @@ def _unknown(run: Run, workflow: Workflow | None, says: Mapping[str, str]) -> li
 def _last_checkpoint(steps: list[dict[str, Any]]) -> tuple[str, int | None]:
     """The last result that is definite, and its step."""
     for step in reversed(steps):
-        if step["status"] == Step.Status.DONE and step["code"] not in INDEFINITE:
+        if step["status"] == StepStatus.DONE and step["code"] not in INDEFINITE:
             return step["summary"], step["seq"]
     return "", None
 
@@ -350,7 +348,7 @@ def timeline(run: Run) -> list[dict[str, Any]]:
 
 
 def _step_line(step: Step) -> dict[str, Any]:
-    tones = {Step.Status.DONE: TONE_OF_ANSWER.get(step.code, "plain"), Step.Status.INTENT: "plain"}
+    tones = {StepStatus.DONE: TONE_OF_ANSWER.get(step.code, "plain"), StepStatus.INTENT: "plain"}
     says = step.summary or f"{step.operation.replace('_', ' ').capitalize()}: under way"
     return {
         "at": step.settled_at or step.started_at,
@@ -358,7 +356,7 @@ def _step_line(step: Step) -> dict[str, Any]:
         "actor": "",
         "kind": step.kind,
         "says": says,
-        "tone": tones.get(Step.Status(step.status), "bad"),
+        "tone": tones.get(StepStatus(step.status), "bad"),
         "quote": "",
         "quote_by": "",
     }

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
+from time import monotonic
 from typing import Any, NoReturn
 from uuid import UUID
 
@@ -137,7 +138,7 @@ def _check_subject(workflow: Workflow, given: Mapping[str, Any], acts_for: str, 
     name, params, field = workflow.exists(given, acts_for)
     tool = workflow.tools[name]
     try:
-        tool.perform(service(tool.service), Call(name, params), START_CHECK)
+        tool.perform(service(tool.service), Call(name, params), monotonic() + START_CHECK)
     except ToolFailed as failed:
         if failed.failure.error_class is ErrorClass.NOT_FOUND:
             message = f"{field}: {redact_text(failed.failure.message, known_secrets())[:200]}"
@@ -369,6 +370,10 @@ def proposal(kind: EventKind, run: Run) -> InboxEvent | None:
     # Who may not say it any more has not said it.
     entitled = first and first.actor and first.actor.is_active and first.actor.has_perm(f"runs.{kind.permission}")
     return first if entitled else None
+
+
+def proposals(run: Run) -> list[InboxEvent]:
+    return [first for kind in FROM_PEOPLE.values() if (first := proposal(kind, run))]
 
 
 def _not_second(kind: EventKind, first: InboxEvent, by: User) -> str:

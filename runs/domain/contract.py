@@ -69,7 +69,7 @@ class Judgement:
             return
         # Here and not only in `met` and `unmet`: no other way of making a judgement gets past it.
         source, at = self.evidence.source, self.evidence.at
-        if not _is_text(source):
+        if not is_text(source):
             raise ContractError(f"{self.value} needs evidence that names its source.", field="source")
         if not isinstance(at, datetime) or at.utcoffset() is None:
             raise ContractError(f"{self.value} needs evidence that says when it was read.", field="at")
@@ -118,7 +118,7 @@ def judged_by(role: str, verdict: bool | None, evidence: Evidence | None = None)
 
     Raises ContractError with the field `role` or `verdict`.
     """
-    if not _is_text(role):
+    if not is_text(role):
         raise ContractError("An assertion that a person judges needs a role.", field="role")
     if verdict is not None and type(verdict) is not bool:
         raise ContractError(f"The {role} says true, false or nothing, not {quoted(verdict)}.", field="verdict")
@@ -129,7 +129,7 @@ def judged_by(role: str, verdict: bool | None, evidence: Evidence | None = None)
     return met(evidence) if verdict else unmet(evidence)
 
 
-def _is_text(given: object) -> bool:
+def is_text(given: object) -> bool:
     return isinstance(given, str) and bool(given.strip())
 
 
@@ -171,7 +171,7 @@ def evaluate(frozen: Collection[str], judgements: Mapping[str, Judgement]) -> Ev
     Raises ContractError with the field `contract` for names that are none, or the name of an assertion that was not
     frozen, was frozen twice, or was given something other than a judgement.
     """
-    if isinstance(frozen, str) or not all(_is_text(name) for name in frozen):
+    if isinstance(frozen, str) or not all(is_text(name) for name in frozen):
         raise ContractError("A contract is a collection of names, and none of them is empty.", field="contract")
     assertions = {name: judgements.get(name) or unknown("not judged") for name in frozen}
     if len(assertions) < len(frozen):

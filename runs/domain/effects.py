@@ -81,6 +81,10 @@ LIFE: dict[tuple[EffectState, Answer], EffectState] = {
 }
 
 
+# After these nobody knows yet.
+INDEFINITE = frozenset(answer for (_, answer), after in LIFE.items() if after in UNRESOLVED)
+
+
 class EffectError(DomainError):
     """Something that must not happen to a write: an answer out of turn, or a key used for something else."""
 
@@ -226,6 +230,23 @@ def compensated(effect: Effect, undoing: Effect) -> Effect:
         if one.state is not EffectState.CONFIRMED:
             raise EffectError(f"The write {one.key} is {one.state.value}, not confirmed.", field=field)
     return replace(effect, state=EffectState.COMPENSATED)
+
+
+def names_otherwise(receipt: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """The first field of `wanted` (subject, operation key, parameters) in which `receipt` names something else.
+
+    Empty where there is none. What a receipt leaves out it does not name; true is not 1.
+    """
+    for field, value in wanted.items():
+        given = receipt.get(field)
+        if given is not None and (given != value or type(given) is not type(value)):
+            return field
+    return ""
+
+
+def names(receipt: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether `receipt` counts for this subject and operation key: it names all of `wanted`, and nothing else."""
+    return all(receipt.get(field) is not None for field in wanted) and not names_otherwise(receipt, wanted)
 
 
 def what_a_failure_means(failure: Failure, looking: bool) -> Answer:

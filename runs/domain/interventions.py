@@ -350,8 +350,8 @@ def why_not(kind: EventKind, run: Standing) -> str:
         return f"The run has ended ({run.state.value})."
     if run.state not in kind.states:
         stopped = sorted(state.value.replace("_", " ") for state in kind.states - WORKING)
-        wanted = f"a run is {' or '.join(stopped)}" if stopped else "it runs"
-        return f"Possible while {wanted}; this one is {run.state.value.replace('_', ' ')}."
+        wanted = f"a run's state is {' or '.join(stopped)}" if stopped else "it runs"
+        return f"Possible while {wanted}; this one's is {run.state.value.replace('_', ' ')}."
     if kind.reasons and run.stop_reason not in kind.reasons:
         wanted = " or ".join(sorted(reason.value.replace("_", " ") for reason in kind.reasons))
         return f"Answers a run that stopped for {wanted}."

@@ -15,16 +15,13 @@ from runs.domain.effects import Answer, EffectState
 from runs.domain.errors import ErrorClass
 from runs.domain.interventions import Permission
 from runs.domain.redaction import digest, fold_text
-from runs.domain.states import Move, Outcome, Recovery, State, StopReason
+from runs.domain.states import Move, Outcome, Recovery, State, StepKind, StepStatus, StopReason
 from runs.domain.telling import LANGUAGES
 
 VERSION = 2
 # Bytes of compact JSON. A stop's package is one parameter of its one commit and is read in one go by people and
 # programs; a refund request's takes less than a tenth of this.
 LIMIT = 256 * 1024
-
-STEP_KINDS = ("read", "write", "look_up")
-STEP_STATUSES = ("intent", "done", "failed", "interrupted")
 
 # The schema
 
@@ -95,10 +92,10 @@ _STEP = _object(
     "One external call: its intent, and what came of it.",
     {
         "seq": _count("Its place in the run, from 1."),
-        "kind": _one_of("Whether it reads, writes, or looks up what became of a write.", STEP_KINDS),
+        "kind": _one_of("Whether it reads, writes, or looks up what became of a write.", StepKind),
         "operation": _text("The tool."),
         "operation_key": _text("The write that it belongs to; empty for a read."),
-        "status": _one_of("intent: it may be under way, or its worker was lost.", STEP_STATUSES),
+        "status": _one_of("intent: it may be under way, or its worker was lost.", StepStatus),
         "summary": _text("The result in a sentence; empty while there is none."),
         "code": _text("The stable code of a failure; of a write or a look-up, the answer."),
         "error_class": _one_of("What the failure means; empty for none.", ErrorClass, ""),

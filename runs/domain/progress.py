@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from runs.domain.contract import Value
+from runs.domain.contract import Value, is_text
 from runs.domain.effects import EffectState, fingerprint
 from runs.domain.errors import DomainError, ErrorClass, quoted
 
@@ -68,7 +68,7 @@ class Gain:
             if [type(value) for value in pair] != [Value, Value]:
                 raise ProgressError(f"Assertion {quoted(name)} needs its value before and after.", field="changed")
         # A text would pass for the sequence of its letters.
-        if isinstance(self.evidence, str) or not all(_is_text(one) for one in self.evidence):
+        if isinstance(self.evidence, str) or not all(is_text(one) for one in self.evidence):
             raise ProgressError("evidence must hold references, none of them empty.", field="evidence")
         for given, what in ((self.obstacle, "obstacle"), (self.hypothesis, "hypothesis")):
             if given != "":
@@ -202,10 +202,6 @@ def _value(given: str, name: str) -> Value:
         raise ProgressError(
             f"Assertion {quoted(name)} is {quoted(given)}; it must be MET, UNMET or UNKNOWN.", name
         ) from None
-
-
-def _is_text(given: object) -> bool:
-    return isinstance(given, str) and bool(given.strip())
 
 
 def _name(given: object, field: str) -> str:

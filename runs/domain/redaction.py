@@ -264,7 +264,7 @@ class _Walk:
         try:
             if isinstance(value, Mapping):
                 return self._object(value, depth - 1, secret)
-            return self._list(value, depth - 1, secret)
+            return self._list(value, depth - 1)
         finally:
             self.above.discard(id(value))
 
@@ -300,14 +300,13 @@ class _Walk:
             made[shown] = self.plain(inner, depth, secret or hidden)
         return made
 
-    def _list(self, value: Iterable[Any], depth: int, secret: bool) -> list[Any]:
+    def _list(self, value: Iterable[Any], depth: int) -> list[Any]:
         made: list[Any] = []
-        pair = value if isinstance(value, list | tuple) and len(value) == 2 else ("", "")
-        named = self.names(pair[0])  # ["Authorization", …]
+        named = isinstance(value, list | tuple) and len(value) == 2 and self.names(value[0])  # ["Authorization", …]
         for inner in value:
             if self.left <= 0:
                 made.append(TOO_MANY)
                 break
             self.left -= 1
-            made.append(self.plain(inner, depth, secret or (bool(made) and named)))
+            made.append(self.plain(inner, depth, bool(made) and named))
         return made

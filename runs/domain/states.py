@@ -27,6 +27,23 @@ OPEN = frozenset(State) - FINAL
 WORKING = OPEN - {State.AWAITING_APPROVAL, State.BLOCKED}
 
 
+class StepKind(StrEnum):
+    """What one external call does."""
+
+    READ = "read"
+    WRITE = "write"
+    LOOK_UP = "look_up"  # reads what became of a write, by operation key
+
+
+class StepStatus(StrEnum):
+    """Where one external call stands."""
+
+    INTENT = "intent"  # may be under way, or its worker died
+    DONE = "done"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"  # its worker died or lost the run; a read is simply repeated
+
+
 class Outcome(StrEnum):
     COMPLETED = "COMPLETED"  # every assertion is MET on authoritative evidence
     WAITING = "WAITING"  # an effect may have landed; an automatic check is still due

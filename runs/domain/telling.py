@@ -13,7 +13,7 @@ from enum import StrEnum
 from string import Formatter
 from typing import Any
 
-from runs.domain.effects import Effect, EffectState
+from runs.domain.effects import Effect, EffectState, names
 from runs.domain.errors import DomainError, quoted
 from runs.domain.states import Outcome, StopReason
 
@@ -199,15 +199,15 @@ def _verified(
             continue
         if wanted.quotes is None:
             return values
-        if quoted := _quoted(effect, wording, subject, wanted.quotes):
-            return values | {wanted.quotes: quoted}
+        if number := _number(effect, wording, subject, wanted.quotes):
+            return values | {wanted.quotes: number}
     return None
 
 
-def _quoted(effect: Effect, wording: Wording, subject: object, quote: Quote) -> str:
+def _number(effect: Effect, wording: Wording, subject: object, quote: Quote) -> str:
     """A number from a receipt that names this subject and this key, as it stands there; otherwise empty."""
     receipt = effect.receipt or {}
-    if receipt.get(wording.subject) != subject or receipt.get("operation_key") != effect.key:
+    if not names(receipt, {wording.subject: subject, "operation_key": effect.key}):
         return ""
     value = receipt.get(wording.quoted[quote]) if quote in wording.quoted else None
     # Shortened or cleaned, it would be another number.

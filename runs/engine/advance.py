@@ -23,7 +23,7 @@ from runs.domain.decision import Kind, decide
 from runs.domain.effects import EffectState, WritePlan
 from runs.domain.progress import attempt_fingerprint
 from runs.domain.proposals import Claim
-from runs.domain.states import FINAL, Move, State, StopReason
+from runs.domain.states import FINAL, Move, State, StepKind, StopReason
 from runs.engine import calls, commit
 from runs.engine.commit import LeaseLost
 from runs.engine.events import read_inbox
@@ -31,7 +31,6 @@ from runs.engine.held import Held, pace
 from runs.engine.outlook import Outlook, look
 from runs.engine.stops import close_unresolved, next_due, stop
 from runs.models import Run
-from runs.tools.tool import ToolKind
 from runs.workflows import registry
 
 log = logging.getLogger(__name__)
@@ -164,7 +163,7 @@ def _begin(held: Held, outlook: Outlook) -> None:
     if held.state is State.RECEIVED:
         held.move(Move.STARTED)
     kind = outlook.call.tool.kind
-    if kind is ToolKind.LOOK_UP:
+    if kind is StepKind.LOOK_UP:
         if held.state is not State.VALIDATING:
             held.move(Move.VALIDATION_DUE)
         return
@@ -173,7 +172,7 @@ def _begin(held: Held, outlook: Outlook) -> None:
     if held.state is State.VALIDATING:
         held.move(Move.CONTRACT_NOT_MET)
         held.move(Move.REVISION_BEGUN)
-    if kind is ToolKind.WRITE:
+    if kind is StepKind.WRITE:
         assert outlook.call.effect
         held.put(outlook.call.effect)
         if held.state is State.PLANNING:

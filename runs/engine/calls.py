@@ -28,13 +28,14 @@ from runs.domain.effects import (
 from runs.domain.errors import Failure, classify
 from runs.domain.progress import Gain, attempt_fingerprint, changes
 from runs.domain.redaction import clean, redact
+from runs.domain.states import StepKind, StepStatus
 from runs.engine import commit
 from runs.engine.commit import LeaseLost
 from runs.engine.held import Held, pace
 from runs.engine.services import service
 from runs.models import Step
 from runs.secrets import known_secrets
-from runs.tools.tool import Call, Result, Tool, ToolFailed, ToolKind
+from runs.tools.tool import Call, Result, Tool, ToolFailed
 from runs.workflows.definition import Read
 
 log = logging.getLogger(__name__)
@@ -61,15 +62,16 @@ class Planned:
 def make(held: Held, planned: Planned) -> None:
     """Commit the intent, make the call, and leave its settlement pending for the next commit."""
     held.ledger = held.ledger.reserve(planned.charge)
-    if planned.tool.kind is ToolKind.WRITE:
+    if planned.tool.kind is StepKind.WRITE:
         _mark_as_sent(held, planned)
     step = _intend(held, planned)
     before = monotonic()
     held.keep(planned.tool.deadline + MARGIN)
-    if monotonic() - before > MARGIN:
+    now = monotonic()
+    if now - before > MARGIN:
         # The commit, or this process, stood still: others may have begun to count on it that nothing arrives any more.
         raise LeaseLost
-    result = _perform(held, planned)
+    result = _perform(held, planned, now + planned.tool.deadline)
     step["settled_at"] = held.now()
     _settle(held, planned, step, result)
 
@@ -104,7 +106,7 @@ def _intend(held: Held, planned: Planned) -> dict[str, Any]:
         "operation_key": planned.key,
         "expects": planned.expects[:200],
         "charge": dict(planned.charge),
-        "status": Step.Status.INTENT,
+        "status": StepStatus.INTENT,
         "summary": "",
         "fingerprint": "",
         "started_at": now,
@@ -115,11 +117,9 @@ def _intend(held: Held, planned: Planned) -> dict[str, Any]:
     return {"seq": step["seq"]}
 
 
-def _perform(held: Held, planned: Planned) -> Result | Failure:
+def _perform(held: Held, planned: Planned, until: float) -> Result | Failure:
     try:
-        return _clean(
-            held, planned.tool.perform(service(planned.tool.service), _call(held, planned), planned.tool.deadline)
-        )
+        return _clean(held, planned.tool.perform(service(planned.tool.service), _call(held, planned), until))
     except ToolFailed as failed:
         return replace(failed.failure, message=held.readable(failed.failure.message)[:MOST_WORDS])
     except Exception as problem:
@@ -178,7 +178,7 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
     settled = {
         **step,
         "gain": {name: value for name, value in asdict(gain).items() if value},
-        "status": Step.Status.FAILED if failed else Step.Status.DONE,
+        "status": StepStatus.FAILED if failed else StepStatus.DONE,
         "summary": result.message if isinstance(result, Failure) else result.says,
         "code": result.code if isinstance(result, Failure) else answer or "",
         "error_class": result.error_class if isinstance(result, Failure) else "",
@@ -243,7 +243,7 @@ def _spend(held: Held, charge: Charge) -> None:
 def _answered(held: Held, planned: Planned, result: Result | Failure) -> Answer:
     """What a submission's or a look-up's answer means for the write."""
     effect = next(e for e in held.effects if e.key == planned.key)
-    looking = planned.tool.kind is ToolKind.LOOK_UP
+    looking = planned.tool.kind is StepKind.LOOK_UP
     if isinstance(result, Failure):
         answer, receipt, reason = what_a_failure_means(result, looking), None, result.message
     else:
@@ -284,7 +284,7 @@ def _next_look(held: Held, planned: Planned, before: Effect, now: Effect, result
     """When the authority is asked next: after a lost answer at once, then by backoff, then by follow-up."""
     if now.state not in UNRESOLVED:
         return None
-    if planned.tool.kind is ToolKind.WRITE and now.state is EffectState.UNKNOWN:
+    if planned.tool.kind is StepKind.WRITE and now.state is EffectState.UNKNOWN:
         return held.now()
     assert held.workflow
     line = held.ledger.lines.get(Dimension.STATUS_CHECKS)
@@ -299,13 +299,13 @@ def _next_look(held: Held, planned: Planned, before: Effect, now: Effect, result
 
 def settle_interrupted(held: Held) -> None:
     """Close the call a dead worker left behind: its reservation is spent, a read is repeated, a write is unknown."""
-    for row in Step.objects.filter(run=held.run, status=Step.Status.INTENT):
+    for row in Step.objects.filter(run=held.run, status=StepStatus.INTENT):
         held.run.stretch += 1  # how long ago that was, nobody knows: what was read before is read again
         _spend(held, {Dimension(name): amount for name, amount in row.charge.items()})
         held.pending.settled_steps.append(
             {
                 "seq": row.seq,
-                "status": Step.Status.INTERRUPTED,
+                "status": StepStatus.INTERRUPTED,
                 "summary": "The worker stopped before an answer was saved.",
                 "code": "interrupted",
                 "error_class": classify("interrupted"),
@@ -317,10 +317,10 @@ def settle_interrupted(held: Held) -> None:
         )
         held.record("step_interrupted", seq=row.seq, operation=row.operation)
         held.woken = True
-        if row.kind == ToolKind.LOOK_UP:
+        if row.kind == StepKind.LOOK_UP:
             held.asked = Dimension.FOLLOW_UP_CHECKS in row.charge
         effect = held.open_effect
-        if row.kind == ToolKind.WRITE and effect and effect.state is EffectState.SENT:
+        if row.kind == StepKind.WRITE and effect and effect.state is EffectState.SENT:
             settle_effect(held, effect, Answer.UNREACHABLE, None, "The worker stopped before an answer was saved.")
 
 

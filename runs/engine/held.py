@@ -12,12 +12,12 @@ from runs.domain.contract import ACCEPTANCE_OF, Fact, Judgement, Value
 from runs.domain.effects import Effect
 from runs.domain.errors import ErrorClass, Failure
 from runs.domain.progress import Progress
-from runs.domain.redaction import clean, identifiers, redact, redact_text
+from runs.domain.redaction import clean, digest, identifiers, redact, redact_text
 from runs.domain.states import Move, State, transition
 from runs.engine import commit
 from runs.engine.commit import Lease, Pending
 from runs.models import InboxEvent, Run
-from runs.models.event import canonical, digest
+from runs.models.event import canonical
 from runs.models.run import ledger_as_json
 from runs.secrets import known_secrets
 from runs.workflows.definition import Context, Workflow

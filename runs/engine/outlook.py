@@ -21,10 +21,11 @@ from runs.domain.effects import (
     may_send,
 )
 from runs.domain.proposals import Ask, Claim, Proposal, Write
+from runs.domain.states import StepKind
 from runs.engine.calls import Planned, terms_of
 from runs.engine.held import Held
 from runs.models import Effect as EffectRow
-from runs.tools.tool import Tool, ToolKind
+from runs.tools.tool import Tool
 from runs.workflows.definition import Context, Read, Workflow
 
 
@@ -155,7 +156,7 @@ def _past_soft_mark(held: Held) -> bool:
 
 
 def _kind_of(failed: Planned | None) -> NextStep:
-    return NextStep.WRITE if failed and failed.tool.kind is ToolKind.WRITE else NextStep.READ
+    return NextStep.WRITE if failed and failed.tool.kind is StepKind.WRITE else NextStep.READ
 
 
 def _left_open_before(held: Held) -> str:

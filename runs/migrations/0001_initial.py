@@ -59,12 +59,6 @@ class Migration(migrations.Migration):
                 (
                     "status",
                     models.CharField(
-                        choices=[
-                            ("intent", "Intent"),
-                            ("done", "Done"),
-                            ("failed", "Failed"),
-                            ("interrupted", "Interrupted"),
-                        ],
                         default="intent",
                         max_length=12,
                     ),

@@ -1,4 +1,3 @@
-import hashlib
 import json
 from typing import Any
 
@@ -7,16 +6,13 @@ from django.contrib.auth.models import User
 from django.db import models, transaction
 from django.db.models.functions import Now
 
+from runs.domain.redaction import digest
 from runs.models.run import Run
 
 
 def canonical(content: dict[str, Any]) -> str:
     """The one spelling of an event's content that its digest is taken over."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
-
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class CurrentTransaction(models.Func):

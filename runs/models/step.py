@@ -1,27 +1,22 @@
 from django.db import models
 
+from runs.domain.states import StepStatus
 from runs.models.run import Run
 
 
 class Step(models.Model):
     """One external call: its intent, committed before the call leaves, and what came of it."""
 
-    class Status(models.TextChoices):
-        INTENT = "intent"  # may be under way, or its worker died
-        DONE = "done"
-        FAILED = "failed"
-        INTERRUPTED = "interrupted"  # its worker died or lost the run; a read is simply repeated
-
     run = models.ForeignKey(Run, models.CASCADE, related_name="step_rows")
     seq = models.PositiveIntegerField()
     stretch = models.PositiveIntegerField()
-    kind = models.CharField(max_length=10)  # read, write, look_up
+    kind = models.CharField(max_length=10)  # of StepKind
     operation = models.CharField(max_length=60)
     operation_key = models.CharField(max_length=120, blank=True)
     expects = models.CharField(max_length=200)  # the new observation this step was taken for
     charge = models.JSONField(default=dict)
     token = models.BigIntegerField()
-    status = models.CharField(max_length=12, choices=Status.choices, default=Status.INTENT)
+    status = models.CharField(max_length=12, default=StepStatus.INTENT)  # of StepStatus
     summary = models.TextField(blank=True)  # redacted, one sentence
     code = models.CharField(
         max_length=40, blank=True

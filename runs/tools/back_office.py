@@ -4,9 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from runs.domain.effects import Answer
+from runs.domain.effects import Answer, names, names_otherwise
 from runs.domain.errors import Failure
-from runs.tools.tool import Call, Result, Service, Tool, ToolFailed, ToolKind
+from runs.domain.states import StepKind
+from runs.tools.tool import Call, Result, Service, Tool, ToolFailed
 
 SERVICE = "back_office"
 IDENTIFIER = re.compile(r"[\w.:-]{1,64}", re.ASCII)
@@ -24,27 +25,27 @@ def _content(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name != "as_of"}
 
 
-def _check_authority(service: Service, call: Call, deadline: float) -> Result:
+def _check_authority(service: Service, call: Call, until: float) -> Result:
     _, data = service.request(
-        "GET", "/authority", params={"user": call.params["user"], "order": call.params["order_id"]}, deadline=deadline
+        "GET", "/authority", params={"user": call.params["user"], "order": call.params["order_id"]}, until=until
     )
     allowed = _field(data, "allowed", bool)
     says = f"{call.params['user']} {'may' if allowed else 'may not'} act on order {call.params['order_id']}"
     return Result(_content(data), says, reference=f"authority/{call.params['user']}/{call.params['order_id']}")
 
 
-def _read_order(service: Service, call: Call, deadline: float) -> Result:
+def _read_order(service: Service, call: Call, until: float) -> Result:
     order_id = call.params["order_id"]
-    _, data = service.request("GET", f"/orders/{order_id}", deadline=deadline)
+    _, data = service.request("GET", f"/orders/{order_id}", until=until)
     if data.get("order_id") != order_id:
         raise ToolFailed(Failure("invalid_output", "The answer is about another order."))
     says = f"Order {order_id} read, version {data.get('version')}"
     return Result(_content(data), says, reference=f"orders/{order_id}")
 
 
-def _read_policies(service: Service, call: Call, deadline: float) -> Result:
+def _read_policies(service: Service, call: Call, until: float) -> Result:
     _, data = service.request(
-        "GET", "/policies", params={"kind": "refund", "order": call.params["order_id"]}, deadline=deadline
+        "GET", "/policies", params={"kind": "refund", "order": call.params["order_id"]}, until=until
     )
     policies = _field(data, "policies", list)
     if not all(isinstance(policy, dict) for policy in policies):
@@ -54,23 +55,23 @@ def _read_policies(service: Service, call: Call, deadline: float) -> Result:
     return Result(_content(data), says, reference=f"policies/refund/{versions}")
 
 
-def _submit_refund(service: Service, call: Call, deadline: float) -> Result:
+def _submit_refund(service: Service, call: Call, until: float) -> Result:
     _, data = service.request(
         "POST",
         "/refunds",
         body=dict(call.params),
         headers={"Idempotency-Key": call.operation_key},
-        deadline=deadline,
+        until=until,
     )
     return _what_it_means([data], call, data)
 
 
-def _look_up_refund(service: Service, call: Call, deadline: float) -> Result:
+def _look_up_refund(service: Service, call: Call, until: float) -> Result:
     _, data = service.request(
         "GET",
         "/refunds",
         params={"operation_key": call.operation_key, "order": call.params["order_id"]},
-        deadline=deadline,
+        until=until,
     )
     records = _field(data, "records", list)
     if not all(isinstance(record, dict) for record in records):
@@ -95,7 +96,7 @@ def _what_it_means(records: list[Any], call: Call, data: Mapping[str, Any]) -> R
             says = f"The refund service {what} {' and '.join(sorted(found))} for one operation key"
             return Result(data, says, answer=Answer.CONTRADICTORY, reason=says)
     record, state = records[0], states.pop()
-    named = record.get("order_id") is not None and record.get("operation_key") is not None
+    named = names(record, {"order_id": call.params["order_id"], "operation_key": call.operation_key})
     match state:
         case "pending" | "queued":
             tracking = _identifier(record, "tracking_id")
@@ -115,12 +116,9 @@ def _what_it_means(records: list[Any], call: Call, data: Mapping[str, Any]) -> R
 def _stranger(record: Mapping[str, Any], call: Call) -> str:
     """What a record names that is not this call's; empty when it fits, or names nothing."""
     wanted = {**call.params, "operation_key": call.operation_key}
-    for name, value in wanted.items():
-        given = record.get(name)
-        if given is not None and (given != value or type(given) is not type(value)):
-            what = name.removesuffix("_id").removesuffix("_minor").replace("_", " ")
-            return f"The receipt names {what} {given}, not {value}"
-    return ""
+    name = names_otherwise(record, wanted)
+    what = name.removesuffix("_id").removesuffix("_minor").replace("_", " ")
+    return f"The receipt names {what} {record[name]}, not {wanted[name]}" if name else ""
 
 
 def _identifier(record: Mapping[str, Any], name: str) -> str:
@@ -134,19 +132,19 @@ def _identifier(record: Mapping[str, Any], name: str) -> str:
 
 
 CHECK_AUTHORITY = Tool(
-    "check_authority", "Check authority", "authority service", SERVICE, ToolKind.READ, _check_authority
+    "check_authority", "Check authority", "authority service", SERVICE, StepKind.READ, _check_authority
 )
-READ_ORDER = Tool("read_order", "Read the order", "order service", SERVICE, ToolKind.READ, _read_order)
-READ_POLICIES = Tool("read_policies", "Read the policies", "policy service", SERVICE, ToolKind.READ, _read_policies)
+READ_ORDER = Tool("read_order", "Read the order", "order service", SERVICE, StepKind.READ, _read_order)
+READ_POLICIES = Tool("read_policies", "Read the policies", "policy service", SERVICE, StepKind.READ, _read_policies)
 SUBMIT_REFUND = Tool(
     "submit_refund",
     "Submit refund request",
     "refund service",
     SERVICE,
-    ToolKind.WRITE,
+    StepKind.WRITE,
     _submit_refund,
     look_up="look_up_refund",
 )
 LOOK_UP_REFUND = Tool(
-    "look_up_refund", "Look the refund up", "refund service", SERVICE, ToolKind.LOOK_UP, _look_up_refund
+    "look_up_refund", "Look the refund up", "refund service", SERVICE, StepKind.LOOK_UP, _look_up_refund
 )

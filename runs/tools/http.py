@@ -14,6 +14,7 @@ from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from time import monotonic
 from typing import Any
 
 import httpx2
@@ -65,13 +66,13 @@ class HttpService:
         method: str,
         path: str,
         *,
-        deadline: float,
+        until: float,
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, Any]]:
         """Status and JSON object of a 2xx answer, and of a declared refusal (409). Raises ToolFailed for all else."""
-        status, reply_headers, content = _calls.run(self._within(deadline, method, path, params, body, headers))
+        status, reply_headers, content = _calls.run(self._until(until, method, path, params, body, headers))
         data = _json(content)
         if 200 <= status < 300 or (status == 409 and data and data.get("code") == "refused"):
             if data is None:
@@ -79,22 +80,27 @@ class HttpService:
             return status, data
         raise ToolFailed(_failure(status, reply_headers, data or {}))
 
-    async def _within(self, deadline: float, *call: Any) -> tuple[int, Mapping[str, str], bytes]:
+    async def _until(self, until: float, *call: Any) -> tuple[int, Mapping[str, str], bytes]:
+        left = max(0.0, until - monotonic())
         try:
-            async with asyncio.timeout(deadline):
-                return await self._call(deadline, *call)
+            async with asyncio.timeout(left):
+                # A process that stood still wakes up with its time-outs past and its work before it: what is too late
+                # by then must not leave, for others count on it that it does not.
+                if monotonic() >= until:
+                    raise TimeoutError
+                return await self._call(left, *call)
         except TimeoutError:
-            raise ToolFailed(Failure("no_answer", f"No answer within {deadline:g} s.")) from None
+            raise ToolFailed(Failure("no_answer", f"No answer within {left:.2g} s.")) from None
 
     async def _call(
-        self, deadline: float, method: str, path: str, params: Any, body: Any, headers: Any
+        self, left: float, method: str, path: str, params: Any, body: Any, headers: Any
     ) -> tuple[int, Mapping[str, str], bytes]:
         client = _calls.client(self.url)
         sent = {"Authorization": f"Bearer {self.token}", **(headers or {})}
         try:
             # Redirects are not followed: a write must not be carried to another address.
             async with client.stream(
-                method, path, params=params, json=body, headers=sent, timeout=deadline, follow_redirects=False
+                method, path, params=params, json=body, headers=sent, timeout=left, follow_redirects=False
             ) as reply:
                 content = b""
                 async for chunk in reply.aiter_bytes():

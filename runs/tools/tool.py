@@ -6,17 +6,11 @@ A tool takes a `Call` and returns a `Result` or raises `ToolFailed`; there is no
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import StrEnum
 from typing import Any, Protocol
 
 from runs.domain.effects import Answer
 from runs.domain.errors import Failure
-
-
-class ToolKind(StrEnum):
-    READ = "read"
-    WRITE = "write"
-    LOOK_UP = "look_up"  # reads what became of a write, by operation key
+from runs.domain.states import StepKind
 
 
 @dataclass(frozen=True)
@@ -46,14 +40,17 @@ class ToolFailed(Exception):
 
 
 class Service(Protocol):
-    """The connection a tool is handed: address, credential, pooling, total deadline and byte cap are its business."""
+    """The connection a tool is handed: address, credential, pooling, total deadline and byte cap are its business.
+
+    `until` is the monotonic instant by which the whole call is over; from then on nothing is sent any more.
+    """
 
     def request(
         self,
         method: str,
         path: str,
         *,
-        deadline: float,
+        until: float,
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
@@ -66,7 +63,7 @@ class Tool:
     label: str  # for people: "Submit refund request"
     source: str  # who answers: "refund service"
     service: str  # which configured service it calls
-    kind: ToolKind
+    kind: StepKind
     perform: Callable[[Service, Call, float], Result]
     deadline: float = 5.0  # seconds in total, from first byte out to last byte in
     look_up: str = ""  # for a write: the tool that asks what became of it
@@ -74,5 +71,5 @@ class Tool:
     key_kept_for: timedelta | None = None  # how long the service knows an operation key; None: for good
 
     def __post_init__(self) -> None:
-        if self.kind is ToolKind.WRITE and not self.look_up:
+        if self.kind is StepKind.WRITE and not self.look_up:
             raise ValueError(f"Write tool {self.name!r} declares no look-up; its outcome could never be verified.")

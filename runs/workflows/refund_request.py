@@ -11,7 +11,7 @@ from datetime import date, timedelta
 from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Evidence, Fact, Judgement, met, unknown, unmet
 from runs.domain.decision import FactsState
-from runs.domain.effects import Effect, EffectState, WritePlan
+from runs.domain.effects import Effect, EffectState, WritePlan, names
 from runs.domain.proposals import Ask, Claim, Proposal, Write
 from runs.domain.states import StopReason
 from runs.domain.telling import Quote, Statement, Wording
@@ -182,7 +182,7 @@ def receipt_matches(c: Context) -> Judgement:
     receipt = effect.receipt if effect else None
     if not effect or effect.state is not EffectState.CONFIRMED or not receipt:
         return unknown("no receipt")
-    if receipt.get("order_id") != c.input["order_id"] or receipt.get("operation_key") != effect.key:
+    if not names(receipt, {"order_id": c.input["order_id"], "operation_key": effect.key}):
         return unmet(_from_the_service(effect, "the receipt names another order or another operation"))
     if not receipt.get("request_id"):
         return unmet(_from_the_service(effect, "the receipt has no request number"))

@@ -18,8 +18,8 @@ from django.views.decorators.http import require_POST, require_safe
 from runs import case as cases
 from runs import interventions
 from runs.domain.budget import STOP_REASON, Dimension
-from runs.domain.interventions import EventKind, Permission
-from runs.domain.states import Move, Outcome, State, StopReason
+from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission
+from runs.domain.states import Move, Outcome, State
 from runs.interventions import PossibleEvent
 from runs.models import InboxEvent, Run
 from takeover.console import desk
@@ -81,18 +81,10 @@ def _looked_for(run: Run) -> list[Move]:
         return [Move.APPROVAL_GRANTED]
     if run.state != State.BLOCKED:
         return []
-    answers = {
-        StopReason.CREDENTIAL_REFUSED: Move.CREDENTIAL_REPLACED,
-        StopReason.ACCESS_REFUSED: Move.ACCESS_GRANTED,
-        StopReason.FACTS_IN_CONFLICT: Move.POLICY_CONFIRMED,
-        StopReason.FACTS_MISSING: Move.EVIDENCE_SUPPLIED,
-        StopReason.PAUSED: Move.UNPAUSED,
-        StopReason.INPUT_INVALID: Move.INPUT_CORRECTED,
-        StopReason.NOT_FOUND: Move.INPUT_CORRECTED,
-    }
     moves = [Move.RECONCILE_REQUESTED] if run.effects_at_risk else []
-    if run.stop_reason in answers:
-        moves.append(answers[StopReason(run.stop_reason)])
+    moves += [kind.move for kind in FROM_PEOPLE.values() if run.stop_reason in kind.reasons]
+    if run.paused:
+        moves.append(Move.UNPAUSED)
     if run.outcome == Outcome.LIMIT_REACHED:
         moves.append(Move.BUDGET_EXTENDED)
     return [*moves, Move.EVIDENCE_SUPPLIED, *([] if run.paused else [Move.RESUMED_AFTER_REVIEW])]
@@ -159,7 +151,6 @@ def context(run: Run, person: User) -> dict[str, Any]:
     case = cases.read(run)
     inbox = list(run.inbox.order_by("-id").select_related("actor")[:20])
     pending = [event for event in inbox if not event.result]
-    proposed = [event for event in inbox if event.result == PROPOSED and event.stretch == run.stretch]
     last = next((event for event in inbox if event.result not in {"", PROPOSED}), None)
     not_done = last if last and last.result == REFUSED_AFTERWARDS and last.settled_at else None
     everything = actions(case, run, person)
@@ -168,7 +159,7 @@ def context(run: Run, person: User) -> dict[str, Any]:
         "run": run,
         "case": case,
         "pending": pending,
-        "proposed": proposed,
+        "proposed": interventions.proposals(run),
         "not_carried_out": not_done if not pending else None,
         "offered": [action for action in everything if not action.why_not],
         "forbidden": forbidden,

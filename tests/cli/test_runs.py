@@ -203,7 +203,7 @@ def test_what_is_known_and_unknown_and_possible_is_told_to_a_person(waiting: Run
         f"unknown, key refund-B456-{str(waiting.pk)[:8]}",
         "status_checks",
         "yes  reconcile_requested",
-        "Possible while a run is awaiting approval; this one is blocked.",
+        "Possible while a run's state is awaiting approval; this one's is blocked.",
     ):
         assert part in told
 
@@ -304,7 +304,7 @@ def test_a_reconcile_is_handed_to_the_run_once(waiting: Run) -> None:
             ["--payload", "{'reason'}"],
             "payload: not valid JSON: Expecting property name enclosed in double quotes at line 1, column 2.",
         ),
-        ("reconcile_requested", "support", [], "Possible while a run is blocked"),
+        ("reconcile_requested", "support", [], "Possible while a run's state is blocked"),
     ],
 )
 def test_an_event_that_cannot_be_is_refused_and_changes_nothing(

@@ -10,7 +10,7 @@ from runs.domain import effects
 from runs.domain.budget import Ledger
 from runs.domain.contract import Acceptance
 from runs.domain.effects import EffectState, WritePlan
-from runs.domain.states import FINAL, OUTCOME_OF, Outcome, State, StopReason
+from runs.domain.states import FINAL, OUTCOME_OF, Outcome, State, StepStatus, StopReason
 from runs.models import Effect, Event, Fact, Run, Step
 from runs.models.run import ledger_as_json
 from runs.workflows.refund_request import WORKFLOW
@@ -99,7 +99,7 @@ def step(run: Run, seq: int, kind: str, operation: str, summary: str, **values: 
         "stretch": 0,
         "expects": "an answer",
         "token": 1,
-        "status": Step.Status.DONE,
+        "status": StepStatus.DONE,
         "started_at": at,
         "deadline_at": at + timedelta(seconds=5),
         "settled_at": at + timedelta(seconds=1),
@@ -140,7 +140,7 @@ def uncertain(order: str, requester: User, **values: Any) -> Run:
         ],
         start=1,
     ):
-        failed = {"status": Step.Status.FAILED, "code": "no_answer"} if kind == "write" else {}
+        failed = {"status": StepStatus.FAILED, "code": "no_answer"} if kind == "write" else {}
         key = effect.operation_key if kind != "read" else ""
         step(made, seq, kind, operation, summary, operation_key=key, **failed)
     return made

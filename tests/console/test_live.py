@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import socket
 import sys
@@ -21,7 +22,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db import connection, connections
 from django.test import Client
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Route
 
 from runs.domain.states import StopReason
 from runs.models import Refusal, Run
@@ -414,17 +415,21 @@ def test_a_change_that_comes_while_a_page_is_asking_is_asked_for_again(browser_p
     """The answer on its way was made before that change; and what asked is replaced when it comes."""
     run = rows.run("B456", people.person("alice"), StopReason.FACTS_MISSING)
     sign_in(browser_page, people.person("supervisor").username)
+    on_their_way: list[Route] = []
+    browser_page.route(re.compile("/(body|list)/"), lambda route: on_their_way.append(route))
     browser_page.goto(path.format(run.pk))
     stands(browser_page, "live")
-    asked: list[str] = []
-    browser_page.on(
-        "request",
-        lambda request: asked.append(request.url) if "/body/" in request.url or "/list/" in request.url else None,
+    change = (
+        "document.dispatchEvent(new CustomEvent('run-changed', {detail: {run: null}}));"
+        "document.dispatchEvent(new Event('runs-changed'))"
     )
-    told = "document.dispatchEvent(new CustomEvent('run-changed', {detail: {run: null}}))"
-    lists_told = "document.dispatchEvent(new Event('runs-changed'))"
-    browser_page.evaluate(f"{told}; {lists_told}; {told}; {lists_told}")
-    processes.wait_until(lambda: browser_page.evaluate("1") and len(asked) >= 2)
+    browser_page.evaluate(change)
+    processes.wait_until(lambda: browser_page.evaluate("1") and on_their_way)
+    browser_page.evaluate(change)
+    asked = len(on_their_way)
+    for route in on_their_way:
+        route.continue_()
+    processes.wait_until(lambda: browser_page.evaluate("1") and len(on_their_way) > asked)
 
 
 @pytest.mark.browser

@@ -45,21 +45,21 @@ def test_a_run_that_has_ended_takes_no_event(move: Move, state: State) -> None:
 @pytest.mark.parametrize(("move", "state"), list(product(CATALOGUE, sorted(OPEN))))
 def test_an_event_that_leads_nowhere_from_a_state_says_where_it_would(move: Move, state: State) -> None:
     says = why(move, replace(STOPPED, state=state))
-    wrong_state = says.endswith(f"; this one is {state.value.replace('_', ' ')}.")
+    wrong_state = says.endswith(f"; this one's is {state.value.replace('_', ' ')}.")
     assert wrong_state == (state not in CATALOGUE[move].states)
 
 
 @pytest.mark.parametrize(
     ("move", "run", "sentence"),
     [
-        (Move.APPROVAL_GRANTED, STOPPED, "Possible while a run is awaiting approval; this one is blocked."),
-        (Move.UNPAUSED, AT_WORK, "Possible while a run is blocked; this one is planning."),
+        (Move.APPROVAL_GRANTED, STOPPED, "Possible while a run's state is awaiting approval; this one's is blocked."),
+        (Move.UNPAUSED, AT_WORK, "Possible while a run's state is blocked; this one's is planning."),
         (
             Move.PLAN_AMENDED,
             replace(AT_WORK, state=State.NEEDS_REVISION),
-            "Possible while a run is awaiting approval or blocked; this one is needs revision.",
+            "Possible while a run's state is awaiting approval or blocked; this one's is needs revision.",
         ),
-        (Move.PAUSED, STOPPED, "Possible while it runs; this one is blocked."),
+        (Move.PAUSED, STOPPED, "Possible while it runs; this one's is blocked."),
         (Move.CREDENTIAL_REPLACED, STOPPED, "Answers a run that stopped for credential refused."),
         (
             Move.POLICY_CONFIRMED,

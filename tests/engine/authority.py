@@ -231,7 +231,7 @@ class Authority:
         method: str,
         path: str,
         *,
-        deadline: float,
+        until: float,
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
@@ -242,13 +242,15 @@ class Authority:
         if call.kind == "submit":
             self.leaving(call, body or {})
         self.meanwhile(call, "before it is sent")
+        if self.clock.monotonic() >= until:  # as the connection's own time-out does
+            raise ToolFailed(Failure("no_answer", "No answer in time."))
         fate = self.fate(call)
-        sent = self._send(call, fate, body or {}, deadline) if call.kind == "submit" else None
+        sent = self._send(call, fate, body or {}, until) if call.kind == "submit" else None
         truth = self._truth(call, asked, sent)
         self.meanwhile(call, "before its answer is heard")
         if fate.hears == "nothing":
-            self.clock.passes(deadline)
-            raise ToolFailed(Failure("no_answer", f"No answer within {deadline:g} s."))
+            self.clock.passes(max(0.0, until - self.clock.monotonic()))
+            raise ToolFailed(Failure("no_answer", "No answer in time."))
         if sent and fate.hears in NOT_DONE:
             sent.undone = True
         if fate.hears == "no connection":
@@ -274,14 +276,14 @@ class Authority:
                 return Call("lookup", asked["order"], asked["operation_key"], self.caller)
         raise LookupError(f"The authority in memory has no {method} {path}.")
 
-    def _send(self, call: Call, fate: Fate, body: Mapping[str, Any], deadline: float) -> Sent:
-        now = self.clock.now
-        sent = Sent(call, body, now, now + timedelta(seconds=deadline + IN_FLIGHT))
+    def _send(self, call: Call, fate: Fate, body: Mapping[str, Any], until: float) -> Sent:
+        now, left = self.clock.now, until - self.clock.monotonic()
+        sent = Sent(call, body, now, now + timedelta(seconds=left + IN_FLIGHT))
         self.sent.append(sent)
         if fate.lands == 0:
             self._happens(sent, fate.ruling)
         elif fate.lands:
-            gives_up = deadline if fate.hears == "nothing" else 0.0
+            gives_up = left if fate.hears == "nothing" else 0.0
             self._on_their_way.append((now + timedelta(seconds=gives_up + fate.lands), sent, fate.ruling))
         return sent
 

@@ -351,6 +351,7 @@ def a_stop_says_one_thing(world: "AnyOrder", now: Seen, before: Seen | None) -> 
     if run["outcome"] and not now.closed_unresolved:
         assert run["state"] == ends.get(run["outcome"], run["state"])
         assert (run["state"] in FINAL) == (run["outcome"] in ends), f"{run['state']} with {run['outcome']}"
+    assert run["stop_reason"] != StopReason.UNFORESEEN_ERROR, "the product met its own defect"
     if run["acceptance"] == "succeeded":
         assert any(row["state"] == EffectState.CONFIRMED for row in now.effects.values())
 
@@ -630,7 +631,7 @@ class AnyOrder(RuleBasedStateMachine):
         if not self.draw or not call.caller or self.depth > 2 or (moment.endswith("sent") and call.kind != "submit"):
             return
         events = BEFORE_IT_IS_SENT if moment.endswith("sent") else BEFORE_IT_IS_HEARD
-        often = 8 if call.kind == "submit" else 40
+        often = {"submit": 8, "lookup": 12}.get(call.kind, 30)
         match self.draw(st.sampled_from(["nothing"] * often + events), f"{call.kind}, {moment}"):
             case "the worker dies":
                 raise Died
@@ -642,8 +643,7 @@ class AnyOrder(RuleBasedStateMachine):
                 if self.draw(st.booleans(), "another worker looks"):
                     self._work(UUID(call.caller), self.draw)
             case "the worker is taken for dead":
-                self._until(Run.objects.get(pk=call.caller).due_at)
-                self._work(UUID(call.caller), self.draw)
+                self._others_take(UUID(call.caller))
 
     def committed(self, commits: Callable[..., int], *what: Any, **how: Any) -> int:
         """A commit, and what may befall its worker just then."""
@@ -657,10 +657,15 @@ class AnyOrder(RuleBasedStateMachine):
         if befalls == "the worker dies after it":
             raise Died
         if befalls == "the worker stands still after it":
-            run = what[0].run
+            self._others_take(what[0].run)
+        return arrived
+
+    def _others_take(self, run: UUID) -> None:
+        """Its worker stood still for so long that another one carries it on."""
+        assert self.draw
+        with self._not_lost():
             self._until(Run.objects.get(pk=run).due_at)
             self._work(run, self.draw)
-        return arrived
 
     def _do_what_is_offered(self, run: UUID, who: str, draw: Callable[..., Any]) -> tuple[EventKind, Row, str] | None:
         by, row = self.people[who], Run.objects.select_related("holder", "requester").get(pk=run)
@@ -742,7 +747,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @contextmanager
     def _not_lost(self) -> Iterator[None]:
-        """Within a call the product would take a broken law for a tool's defect, and go on."""
+        """Within the product's own work a broken law would be taken for a defect that it survives."""
         try:
             yield
         except AssertionError as broken:
@@ -799,6 +804,7 @@ class AnyOrder(RuleBasedStateMachine):
     def _steps_and_transitions_follow(self, run: Run) -> None:
         numbers = list(Step.objects.filter(run=run).order_by("seq").values_list("seq", flat=True))
         assert numbers == list(range(1, run.steps + 1)), f"steps {numbers} of {run.steps}"
+        assert not Step.objects.filter(run=run, code="unforeseen").exists(), "the product met its own defect"
         state = State.RECEIVED
         for event in Event.objects.filter(run=run, kind="transition").select_related("text_row").order_by("id"):
             said = event.text_row.content()

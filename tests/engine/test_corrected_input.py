@@ -19,7 +19,7 @@ def refused_input(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Run:
     """The order service does not take the customer's number as it was typed."""
     run = engine.start("B456", customer_id="U-88x")
 
-    def refuses(service: Service, call: Call, deadline: float) -> Result:
+    def refuses(service: Service, call: Call, until: float) -> Result:
         raise ToolFailed(Failure("invalid_input", "No customer has such a number."))
 
     first = WORKFLOW.tools["check_authority"]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -251,7 +252,7 @@ def meant(record: Mapping[str, Any]) -> tuple[Answer | str | None, ...]:
     both: list[Answer | str | None] = []
     for tool, data in ((SUBMIT_REFUND, record), (LOOK_UP_REFUND, {"records": [record], "store": "ledger"})):
         try:
-            both.append(tool.perform(Says(data), SUBMITTED, 5).answer)
+            both.append(tool.perform(Says(data), SUBMITTED, monotonic() + 5).answer)
         except ToolFailed as failed:
             both.append(failed.failure.code)
     return tuple(both)

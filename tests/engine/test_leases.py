@@ -21,8 +21,8 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, kind: str, happens: Any) -> None:
     """Let `happens` take place between a call's intent and its answer."""
     perform = calls._perform
 
-    def performed(held: Any, planned: Any) -> Any:
-        result = perform(held, planned)
+    def performed(held: Any, planned: Any, until: float) -> Any:
+        result = perform(held, planned, until)
         if planned.tool.kind == kind:
             monkeypatch.setattr(calls, "_perform", perform)
             happens(held.lease.run)

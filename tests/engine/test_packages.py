@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from runs import case, interventions
 from runs.domain.errors import Failure
-from runs.domain.package import LIMIT, STEP_KINDS, STEP_STATUSES, size
-from runs.models import Run, Step
-from runs.tools.tool import ToolFailed, ToolKind
+from runs.domain.package import LIMIT, size
+from runs.models import Run
+from runs.tools.tool import ToolFailed
 from tests.engine.conftest import PLANTED, Engine, assert_sound
 from tests.engine.test_hostile_answers import Answered, answers, fails, found, with_field
 from tests.people import person
@@ -315,11 +315,6 @@ def test_every_event_says_who_sends_it_with_what_and_what_is_checked_again(engin
     assert approve["payload"]["properties"]["comment"]["maxLength"]
     assert approve["checked_again"]
     assert all(event["why_not"] for event in package["forbidden_events"])
-
-
-def test_steps_are_of_the_kinds_and_in_the_statuses_that_the_schema_knows() -> None:
-    assert list(STEP_KINDS) == list(ToolKind)
-    assert list(STEP_STATUSES) == Step.Status.values
 
 
 # What must not be in one

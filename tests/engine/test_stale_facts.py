@@ -41,8 +41,8 @@ def killed_at(run: Run, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
 def killed_after(run: Run, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
     perform = calls._perform
 
-    def performed(held: Held, planned: Planned) -> Any:
-        result = perform(held, planned)
+    def performed(held: Held, planned: Planned, until: float) -> Any:
+        result = perform(held, planned, until)
         if planned.tool.name == tool:
             monkeypatch.setattr(calls, "_perform", perform)
             raise Died

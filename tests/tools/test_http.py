@@ -86,7 +86,7 @@ def replies(status: int, body: bytes | dict[str, Any], **headers: str) -> Reply:
 
 def failure(service: HttpService, method: str = "GET", deadline: float = 5) -> Failure:
     with pytest.raises(ToolFailed) as failed:
-        service.request(method, "/refunds", deadline=deadline)
+        service.request(method, "/refunds", until=monotonic() + deadline)
     return failed.value.failure
 
 
@@ -125,7 +125,7 @@ def test_a_call_carries_the_credential_its_own_headers_and_json(serve: Serve) ->
 
     service = serve(reply)
     answer = service.request(
-        "POST", "/refunds", deadline=5, body={"order_id": "B456"}, headers={"Idempotency-Key": "refund-1"}
+        "POST", "/refunds", until=monotonic() + 5, body={"order_id": "B456"}, headers={"Idempotency-Key": "refund-1"}
     )
 
     assert answer == (201, {"request_id": "R1"})
@@ -144,6 +144,20 @@ def test_the_deadline_is_for_the_whole_call_however_the_server_spreads_its_bytes
     assert monotonic() - started < 4
     assert (failed.code, failed.executed) == ("no_answer", None)
     assert "0.3 s" in failed.message
+
+
+def test_what_is_too_late_does_not_leave_any_more(serve: Serve) -> None:
+    """A process that stood still before its request left: by now others count on it that nothing arrives."""
+    arrived: list[str] = []
+
+    def reply(handler: BaseHTTPRequestHandler) -> None:
+        arrived.append(handler.path)
+        replies(200, {})(handler)
+
+    failed = failure(serve(reply), "POST", deadline=-0.1)
+
+    assert (failed.code, failed.executed) == ("no_answer", None)
+    assert not arrived
 
 
 @pytest.mark.parametrize("reply", [breaks_off, hangs_up])
@@ -257,7 +271,7 @@ def test_statuses_and_codes(serve: Serve, status: int, body: dict[str, Any], cod
 
 def test_a_declared_refusal_is_an_answer(serve: Serve) -> None:
     body = {"code": "refused", "submit_state": "rejected", "reason": "not_refundable"}
-    assert serve(replies(409, body)).request("POST", "/refunds", deadline=5) == (409, body)
+    assert serve(replies(409, body)).request("POST", "/refunds", until=monotonic() + 5) == (409, body)
 
 
 @pytest.mark.parametrize(("says", "executed"), [(False, False), (True, None), (None, None), (0, None), ("no", None)])
