@@ -17,6 +17,8 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from django.db.backends.postgresql.base import ServerBindingCursor
+from django.db.backends.utils import CursorWrapper
 
 from runs.domain.states import FINAL, Move
 from runs.models import Run
@@ -235,8 +237,8 @@ def commit(
         "handoffs": _json(pending.handoffs),
         "inbox": _json(pending.inbox),
     }
-    with connection.cursor() as cursor:
-        cursor.execute(COMMIT, parameters)
+    with _bound_by_the_server() as cursor:
+        cursor.execute(COMMIT, {name: _plain(value) for name, value in parameters.items()})
         row = cursor.fetchone()
     if not row:
         raise LeaseLost
@@ -256,6 +258,19 @@ def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:
                 "final": sorted(FINAL),
             },
         )
+
+
+def _bound_by_the_server() -> CursorWrapper:
+    """A cursor that leaves the parameters to the server, which then needs to plan the statement once, and not at each
+    step: its plan takes longer than its work. Where a connection may not prepare statements, they are planned anew.
+    """
+    connection.ensure_connection()
+    return CursorWrapper(ServerBindingCursor(connection.connection), connection)
+
+
+def _plain(value: Any) -> str | None:
+    """As text, whose type the statement tells: one that changed with the value would make another statement of it."""
+    return None if value is None else _text(value)
 
 
 def _json(value: Any) -> str:
