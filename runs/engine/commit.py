@@ -24,6 +24,9 @@ from runs.domain.states import FINAL, Move
 from runs.models import Run
 
 
+SLACK = 2.0  # seconds that a lease may last beyond what was asked for
+
+
 class LeaseLost(Exception):
     """Somebody else has the run now. Whoever sees this stops at once and changes nothing."""
 
@@ -49,8 +52,12 @@ WITH run AS (
            dispatches = CASE WHEN %(brought_on)s THEN 0 ELSE dispatches END,
            owner = CASE WHEN %(hold_for)s::float8 IS NULL THEN '' ELSE owner END,
            holder_id = CASE WHEN %(ended)s THEN NULL ELSE holder_id END,
-           due_at = CASE WHEN %(hold_for)s::float8 IS NOT NULL
-                              THEN clock_timestamp() + make_interval(secs => %(hold_for)s::float8)
+           -- A lease that already lasts about as long stays as it is: an update that moves no indexed column touches
+           -- no index.
+           due_at = CASE WHEN due_at - clock_timestamp() - make_interval(secs => %(hold_for)s::float8)
+                              BETWEEN interval '0' AND make_interval(secs => %(slack)s::float8) THEN due_at
+                         WHEN %(hold_for)s::float8 IS NOT NULL
+                              THEN clock_timestamp() + make_interval(secs => %(hold_for)s::float8 + %(slack)s::float8)
                          WHEN %(ended)s THEN NULL
                          WHEN inbox_seq > %(inbox_seen)s THEN clock_timestamp()
                          ELSE %(due_at)s::timestamptz END
@@ -63,6 +70,8 @@ WITH run AS (
       FROM run, jsonb_to_recordset(%(settled_steps)s) AS s(seq int, status text, summary text, code text,
            error_class text, fingerprint text, gain jsonb, settled_at timestamptz)
      WHERE runs_step.run_id = run.id AND runs_step.seq = s.seq
+           -- Says the same again, so that a long run's other steps are not read.
+       AND runs_step.seq = ANY(ARRAY(SELECT (step ->> 'seq')::int FROM jsonb_array_elements(%(settled_steps)s) AS step))
  RETURNING runs_step.id, runs_step.seq
 ), answer AS (
     UPDATE runs_steppayload
@@ -196,7 +205,7 @@ def commit(
 ) -> int:
     """Write `run` as it stands, with all that is pending. Returns `inbox_seq`: above `inbox_seen`, look into the inbox.
 
-    `hold_for`: keep the lease that many seconds. None gives the run back, to be looked at again at `due_at` (None: when
+    `hold_for`: keep the lease that many seconds, and up to `SLACK` more. None gives the run back, to be looked at again at `due_at` (None: when
     an event arrives), or at once if an event arrived meanwhile. Raises LeaseLost where the token is not ours any more.
     """
     parameters: dict[str, Any] = {
@@ -204,6 +213,7 @@ def commit(
         "token": lease.token,
         "owner": lease.owner,
         "hold_for": hold_for,
+        "slack": SLACK,
         "due_at": due_at,
         "inbox_seen": inbox_seen,
         "ended": run.is_final,
@@ -265,7 +275,7 @@ def _bound_by_the_server() -> CursorWrapper:
     step: its plan takes longer than its work. Where a connection may not prepare statements, they are planned anew.
     """
     connection.ensure_connection()
-    return CursorWrapper(ServerBindingCursor(connection.connection), connection)
+    return CursorWrapper(ServerBindingCursor(connection.connection), connection)  # type: ignore[call-arg]
 
 
 def _plain(value: Any) -> str | None:

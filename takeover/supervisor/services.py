@@ -1,8 +1,8 @@
 """Run one command against a PostgreSQL and a Valkey of its own: `python -m takeover.supervisor.services -- COMMAND`.
 
 For tests and benchmarks: the servers live in a temporary folder and are gone with the command. As everywhere,
-DATABASE_URL or REDIS_URL in the environment name servers that are there already. What is committed is not flushed to the
-disk, which tests do not need; with `--durable` before the command it is, as in an installation.
+DATABASE_URL or REDIS_URL in the environment name servers that are there already. What is committed is flushed to the
+disk, as in an installation, only with `--durable` before the command: tests do not need it.
 """
 
 import os
