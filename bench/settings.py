@@ -4,9 +4,10 @@ import os
 
 os.environ["WORKER"] = "1"
 
-from takeover.settings import *  # noqa: E402, F403
-from takeover.settings import SERVICES  # noqa: E402
+from takeover.settings import *  # noqa: F403
+from takeover.settings import CELERY_BROKER_TRANSPORT_OPTIONS, LOGGING, SERVICES
 
 SERVICES = {**SERVICES, "ledger": {"url": os.environ.get("LEDGER_URL", "http://127.0.0.1:9"), "token": "bench"}}
-WORKFLOWS = [f"bench.workflows.{name}" for name in ("reading", "writing", "effects", "sleeping")]
-LOGGING["root"]["level"] = "ERROR"  # noqa: F405 - a line for each lost lease is no news here
+WORKFLOWS = [f"bench.workflows.{name}" for name in ("reading", "writing", "effects", "sleeping", "glance")]
+LOGGING["root"]["level"] = "CRITICAL"  # each lost lease is a line otherwise
+CELERY_BROKER_TRANSPORT_OPTIONS = {**CELERY_BROKER_TRANSPORT_OPTIONS, "global_keyprefix": "bench:"}

@@ -205,8 +205,8 @@ def commit(
     """Write `run` as it stands, with all that is pending. Returns `inbox_seq`: above `inbox_seen`, look into the inbox.
 
     `hold_for`: keep the lease that many seconds, and up to `SLACK` more. None gives the run back, to be looked at again
-    at `due_at` (None: when an event arrives), or at once if an event arrived meanwhile. Raises LeaseLost where the token
-    is not ours any more.
+    at `due_at` (None: when an event arrives), or at once if an event arrived meanwhile. Raises LeaseLost where the
+    token is not ours any more.
     """
     parameters: dict[str, Any] = {
         "run": lease.run,
