@@ -193,9 +193,7 @@ def _steps(kept: Kept, size: Size) -> dict[str, Any]:
     for number in range(size.rounds):
         for name in NAMES:
             for at_once, runs in size.runs.items():
-                t = time.monotonic()
                 one = _drive(kept[name], f"{number}-{at_once}", at_once, runs)
-                print(name, at_once, time.monotonic() - t, one, file=sys.stderr)
                 speed[name][str(at_once)].append(one["steps_per_s"])
                 if at_once == 1:
                     commits[name].append(one["commits"])

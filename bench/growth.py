@@ -45,7 +45,8 @@ SELECT count(*) FROM event
 """
 LENGTHEN = """
 WITH step AS MATERIALIZED (
-    SELECT nextval('runs_step_id_seq') AS id, nextval('runs_event_id_seq') AS event_id, %(run)s::uuid AS run_id, n AS seq
+    SELECT nextval('runs_step_id_seq') AS id, nextval('runs_event_id_seq') AS event_id,
+           %(run)s::uuid AS run_id, n AS seq
       FROM generate_series(1, %(steps)s::int) AS n
 ), old_event AS (
     SELECT id FROM runs_event WHERE run_id = %(like)s AND kind = 'step_settled'
@@ -86,7 +87,7 @@ def grow(histories: list[int], stored: list[int], times: int) -> dict[str, Any]:
             seconds, have = seconds + time.monotonic() - began, size
             among[size] = statistics.median(_step_ms(f"among {size} {number}") for number in range(times))
         return {
-            "step_OF_RUN": _with_ratios(long),
+            "step_of_run": _with_ratios(long),
             "runs_stored": _with_ratios(among),
             "events_stored": events,
             "stored_in_s": round(seconds, 1),

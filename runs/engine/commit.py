@@ -9,6 +9,7 @@ whatever must be seen at that moment (the token; `inbox_seq` for events that arr
 """
 
 import json
+import re
 import secrets
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,8 +18,8 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.backends.postgresql.base import ServerBindingCursor
 from django.db.backends.utils import CursorWrapper
+from psycopg import RawCursor
 
 from runs.domain.states import FINAL, Move
 from runs.models import Run
@@ -137,6 +138,9 @@ WITH run AS (
 )
 SELECT inbox_seq FROM run
 """
+# As the server numbers parameters, so that the driver need not read the statement at each step.
+NAMES = tuple(dict.fromkeys(re.findall(r"%\((\w+)\)s", COMMIT)))
+NUMBERED_COMMIT = re.sub(r"%\((\w+)\)s", lambda found: f"${NAMES.index(found[1]) + 1}", COMMIT)
 
 LATE = """
 WITH run AS (
@@ -248,7 +252,7 @@ def commit(
         "inbox": _json(pending.inbox),
     }
     with _bound_by_the_server() as cursor:
-        cursor.execute(COMMIT, {name: _plain(value) for name, value in parameters.items()})
+        cursor.execute(NUMBERED_COMMIT, [_plain(parameters[name]) for name in NAMES])
         row = cursor.fetchone()
     if not row:
         raise LeaseLost
@@ -271,11 +275,11 @@ def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:
 
 
 def _bound_by_the_server() -> CursorWrapper:
-    """A cursor that leaves the parameters to the server, which then needs to plan the statement once, and not at each
-    step: its plan takes longer than its work. Where a connection may not prepare statements, they are planned anew.
+    """A cursor that leaves the parameters to the server, which then plans the statement once, and not at each step: its
+    plan takes longer than its work. Where a connection may not prepare statements, they are planned anew.
     """
     connection.ensure_connection()
-    return CursorWrapper(ServerBindingCursor(connection.connection), connection)  # type: ignore[call-arg]
+    return CursorWrapper(RawCursor(connection.connection), connection)
 
 
 def _plain(value: Any) -> str | None:
