@@ -79,18 +79,18 @@ FULL = Size(
 )
 QUICK = Size(
     rounds=1,
-    runs={1: 2, 8: 1},
-    wakes=20,
+    runs={1: 1, 8: 1},
+    wakes=12,
     kills=3,
     killed_at_once=5,
     patience=20,
     open_runs=16,
     histories=[10, 100, 1_000],
-    stored=[100, 1_000, 10_000],
+    stored=[50, 500, 5_000],
     growth_times=3,
     sleepers=16,
     in_a_worker=4,
-    together=200,
+    together=100,
 )
 
 
