@@ -10,13 +10,14 @@ whatever must be seen at that moment (the token; `inbox_seq` for events that arr
 
 import json
 import secrets
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 
 from runs.domain.states import FINAL, Move
 from runs.models import Run
@@ -128,6 +129,12 @@ WITH run AS (
 SELECT inbox_seq FROM run
 """
 
+TOO_LATE = """
+UPDATE runs_inboxevent
+   SET result = 'refused', result_reason = 'The run had ended.', settled_at = clock_timestamp()
+ WHERE run_id = %(run)s AND result = ''
+"""
+
 LATE = """
 WITH run AS (
     UPDATE runs_run
@@ -236,11 +243,15 @@ def commit(
         "handoffs": _json(pending.handoffs),
         "inbox": _json(pending.inbox),
     }
-    with connection.cursor() as cursor:
+    # The end of a run answers what arrived while it was coming: nobody looks into its inbox afterwards.
+    together = transaction.atomic() if run.is_final else nullcontext()
+    with together, connection.cursor() as cursor:
         cursor.execute(COMMIT, parameters)
         row = cursor.fetchone()
-    if not row:
-        raise LeaseLost
+        if not row:
+            raise LeaseLost
+        if run.is_final and row[0] > inbox_seen:
+            cursor.execute(TOO_LATE, {"run": lease.run})
     return int(row[0])
 
 
