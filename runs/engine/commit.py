@@ -11,13 +11,14 @@ whatever must be seen at that moment (the token; `inbox_seq` for events that arr
 import json
 import re
 import secrets
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from psycopg import RawCursor
 
@@ -45,7 +46,7 @@ WITH run AS (
        SET state = %(state)s, outcome = %(outcome)s, stop_reason = %(stop_reason)s, acceptance = %(acceptance)s,
            recovery = %(recovery)s, error_class = %(error_class)s, error_count = %(error_count)s,
            question = %(question)s, effects_at_risk = %(effects_at_risk)s, cancel_requested = %(cancel_requested)s,
-           paused = %(paused)s, input = %(input)s, acts_for = %(acts_for)s,
+           paused = %(paused)s, undoing = %(undoing)s, input = %(input)s, acts_for = %(acts_for)s,
            asked_by = %(asked_by)s,
            stopped_at = %(stopped_at)s, steps = %(steps)s, stretch = %(stretch)s, budget = %(budget)s,
            progress = %(progress)s, role = %(role)s, answer_by = %(answer_by)s,
@@ -142,6 +143,12 @@ SELECT inbox_seq FROM run
 NAMES = tuple(dict.fromkeys(re.findall(r"%\((\w+)\)s", COMMIT)))
 NUMBERED_COMMIT = re.sub(r"%\((\w+)\)s", lambda found: f"${NAMES.index(found[1]) + 1}", COMMIT)
 
+TOO_LATE = """
+UPDATE runs_inboxevent
+   SET result = 'refused', result_reason = 'The run had ended.', settled_at = clock_timestamp()
+ WHERE run_id = %(run)s AND result = ''
+"""
+
 LATE = """
 WITH run AS (
     UPDATE runs_run
@@ -232,6 +239,7 @@ def commit(
         "effects_at_risk": run.effects_at_risk,
         "cancel_requested": run.cancel_requested,
         "paused": run.paused,
+        "undoing": run.undoing,
         "input": _json(run.input),
         "acts_for": run.acts_for,
         "asked_by": _json(run.asked_by),
@@ -251,12 +259,21 @@ def commit(
         "handoffs": _json(pending.handoffs),
         "inbox": _json(pending.inbox),
     }
-    with _bound_by_the_server() as cursor:
+    # The end of a run answers what arrived while it was coming: nobody looks into its inbox afterwards.
+    together = transaction.atomic() if run.is_final else nullcontext()
+    with together, _bound_by_the_server() as cursor:
         cursor.execute(NUMBERED_COMMIT, [_plain(parameters[name]) for name in NAMES])
         row = cursor.fetchone()
-    if not row:
-        raise LeaseLost
+        if not row:
+            raise LeaseLost
+        if run.is_final and row[0] > inbox_seen:
+            _refuse_what_is_too_late(lease.run)
     return int(row[0])
+
+
+def _refuse_what_is_too_late(run: UUID) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(TOO_LATE, {"run": run})
 
 
 def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:
