@@ -81,6 +81,7 @@ SELECT to_jsonb(run),
 REAL_TIME = "SET search_path = DEFAULT; DROP SCHEMA IF EXISTS simulated CASCADE"
 OPERATORS = ["alice", "supervisor", "bob", "support"]
 OFTEN = {"cancel_requested": 1, "paused": 1, "approval_granted": 12}  # among what is offered; the others: 4
+UNDONE_AFTER = {StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}
 AGENTS = st.sampled_from(["scripted", "scripted", "scripted", "scripted", *POLICIES])
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -540,6 +541,26 @@ class AnyOrder(RuleBasedStateMachine):
         self._attempt(run, lambda: interventions.send(run, event, self.people[who], payload, answers))
         self._wake(run, data.draw)
 
+    @precondition(lambda self: self._that_stand(lambda run: run["effects_at_risk"] and not run["cancel_requested"]))
+    @rule(data=st.data())
+    def it_is_withdrawn_while_it_is_accepted(self, data: st.DataObject) -> None:
+        """What makes undoing necessary, and is rare by chance."""
+        run = self._that_stand(lambda run: run["effects_at_risk"] and not run["cancel_requested"])[0]
+        said = {"reason": "the customer keeps it"}
+        self._attempt(run, lambda: interventions.send(run, Move.CANCEL_REQUESTED, self.people["alice"], said, ""))
+        for refund in self.authority.books:
+            if refund.state == "pending":
+                self.authority.decide(refund, "accepted")
+        self._wake(run, data.draw)
+
+    @precondition(lambda self: self._that_stand(lambda run: run["stop_reason"] in UNDONE_AFTER))
+    @rule(who=st.sampled_from(["supervisor", "bob"]), data=st.data())
+    def it_is_undone(self, who: str, data: st.DataObject) -> None:
+        run = self._that_stand(lambda run: run["stop_reason"] in UNDONE_AFTER)[0]
+        said = {"reason": "as agreed"}
+        self._attempt(run, lambda: interventions.send(run, Move.COMPENSATION_APPROVED, self.people[who], said, ""))
+        self._wake(run, data.draw)
+
     @rule(
         run=cases,
         who=st.sampled_from(list(ROLE_OF)),
@@ -722,6 +743,9 @@ class AnyOrder(RuleBasedStateMachine):
     def _refusals(self) -> int:
         counted: int = Refusal.objects.aggregate(sum=Sum("count"))["sum"] or 0
         return counted
+
+    def _that_stand(self, so: Callable[[Row], Any]) -> list[UUID]:
+        return [UUID(run) for run, now in self.seen.items() if so(now.run)]
 
     def _awaiting_approval(self) -> list[str]:
         return [run for run, now in self.seen.items() if now.run["state"] == State.AWAITING_APPROVAL]
