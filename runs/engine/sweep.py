@@ -9,6 +9,7 @@ from datetime import datetime
 from time import monotonic
 from uuid import UUID
 
+from runs.engine import stopping
 from runs.engine.advance import advance
 from runs.engine.tasks import wake
 from runs.models import Run
@@ -31,6 +32,8 @@ class Sweeper:
         due = [(run, due_at) for run, due_at in due_runs if due_at and (run, due_at) not in self.woken]
         broker_is_there, carried = True, 0
         for run, due_at in due:
+            if stopping.asked():
+                break
             if broker_is_there and (broker_is_there := wake(run)):
                 self.woken[run, due_at] = now
             elif carried < BY_ITSELF:
