@@ -24,7 +24,6 @@ from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 
 from runs.domain.effects import UNRESOLVED
-from runs.engine.liveness import KEPT
 from runs.models import Effect, InboxEvent, Run, Worker
 from runs.models.run import RunQuerySet
 from runs.workflows import registry
@@ -258,27 +257,27 @@ def broker() -> Finding:
 
 
 def workers() -> Finding:
-    here = list(Worker.objects.filter(kind=Worker.Kind.WORKER).heard_from(TOO_LONG).order_by("started_at"))
+    lately = max(TOO_LONG, timedelta(seconds=3 * settings.WORKER_CANARY))
+    here = list(Worker.objects.filter(kind=Worker.Kind.WORKER).heard_from(lately).order_by("started_at"))
     if not here:
         return broken("No worker is alive, so no run goes on: start one, or see the last lines of the one that ended.")
     as_of = now()
     for worker in here:
         waits = worker.canary_sent_at and not worker.heard and as_of - worker.canary_sent_at
-        if waits and waits > TOO_LONG and worker.in_hand < worker.slots:
+        if waits and waits > lately and worker.in_hand < worker.slots:
             return warning(f"{worker} has not received its message for {spell(waits)}: it should end itself soon.")
     full = [worker for worker in here if worker.in_hand >= worker.slots]
     if len(full) == len(here):
         return warning(f"Every slot of {count(len(here), 'worker')} is in use, so runs wait: start more if it lasts.")
-    lost = Worker.objects.filter(kind=Worker.Kind.WORKER, stopped_at=None).silent_for(TOO_LONG).count()
+    lost = Worker.objects.filter(kind=Worker.Kind.WORKER, stopped_at=None).silent_for(lately).count()
     if lost:
-        return warning(
-            f"{count(len(here), 'worker')} alive; {lost} ended without a word within {spell(KEPT)}: see its last lines."
-        )
+        return warning(f"{count(len(here), 'worker')} alive; {lost} ended without a word lately: see its last lines.")
     return ok(f"{count(len(here), 'worker')} alive, {count(sum(worker.slots for worker in here), 'slot')}.")
 
 
 def sweepers() -> Finding:
-    here = Worker.objects.filter(kind=Worker.Kind.SWEEPER).heard_from(TOO_LONG).count()
+    lately = max(TOO_LONG, timedelta(seconds=3 * settings.ENGINE_SWEEP))
+    here = Worker.objects.filter(kind=Worker.Kind.SWEEPER).heard_from(lately).count()
     if not here:
         return broken("No sweeper is alive, so timers and lost wake-ups are forgotten: start manage.py sweep.")
     return ok(f"{count(here, 'sweeper')} alive.")

@@ -36,12 +36,16 @@ class Command(BaseCommand):
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stop_soon)
-        sweeper, tidied = Sweeper(), 0.0
+
+        def sign() -> None:
+            Worker.objects.sign(name, kind=Worker.Kind.SWEEPER)
+
+        sweeper, tidied = Sweeper(sign), 0.0
         while True:
             close_old_connections()
             try:
                 sweeper.sweep()
-                Worker.objects.sign(name, kind=Worker.Kind.SWEEPER)
+                sign()
                 if monotonic() - tidied > TIDY:
                     forget_the_gone()
                     tidied = monotonic()
