@@ -2,7 +2,10 @@
 
 import os
 import signal
+import socket
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -72,6 +75,20 @@ def test_a_worker_that_hears_nothing_any_more_ends_itself_and_the_next_one_goes_
     wait_until(lambda: outcome(run) == "COMPLETED")
 
     assert submits(back_office) == 1
+
+
+def test_a_worker_whose_connection_died_without_a_word_ends_itself(
+    start_worker: StartWorker, back_office: BackOffice, own_broker: Child
+) -> None:
+    with half_open(own_broker.env["REDIS_URL"].removeprefix("unix://")) as (address, cut):
+        worker = start_worker(**HASTY, WORKER_STOP_WITHIN="3", REDIS_URL=f"unix://{address}")
+        wait_until(lambda: hears(worker))
+
+        cut()
+        wait_until(lambda: ended(worker), within=60)
+
+        assert worker.exit_code == GIVEN_UP
+        assert "this worker is deaf" in said(worker)
 
 
 @pytest.mark.parametrize("pool", POOLS)
@@ -230,3 +247,40 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
     child.env = env
     yield launch(child, folder / "valkey.log")
     child.kill()
+
+
+@contextmanager
+def half_open(target: str) -> Iterator[tuple[str, Callable[[], None]]]:
+    """A way to the broker whose connections stay open, and carry nothing any more, once they are cut; new ones work."""
+    address = f"{target}.proxy"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen()
+    opened: list[socket.socket] = []
+    silent: set[socket.socket] = set()
+
+    def carry(source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if source not in silent:
+                    sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    def accept() -> None:
+        with suppress(OSError):  # closed at the end
+            while True:
+                client, _ = listener.accept()
+                server = socket.socket(socket.AF_UNIX)
+                server.connect(target)
+                opened.extend((client, server))
+                for pair in ((client, server), (server, client)):
+                    threading.Thread(target=carry, args=pair, daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield address, lambda: silent.update(opened)
+    finally:
+        with suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        for end in (listener, *opened):
+            end.close()
