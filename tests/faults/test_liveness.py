@@ -12,6 +12,7 @@ import pytest
 from django.utils import timezone
 
 from runs.engine.liveness import GIVEN_UP, KEPT, forget_the_gone, queue_of
+from runs.engine.tasks import wake
 from runs.models import Run, Worker
 from takeover.celery import app
 from takeover.supervisor import valkey
@@ -177,7 +178,8 @@ def test_a_worker_asked_to_stop_finishes_the_step_and_gives_the_run_back(
     assert row_of(worker).stopped_at
     assert [*run.step_rows.values_list("operation", "status")][-1] == ("read_order", "done")
     assert Run.objects.due().filter(pk=run.pk, owner="", outcome="").exists()
-    start_worker(pool)  # it was woken for somebody else
+    start_worker(pool)
+    wake(run.pk)  # the worker did so before it went, and the sweeper would
     wait_until(lambda: outcome(run) == "COMPLETED")
     assert submits(back_office) == 1
     assert not run.step_rows.filter(status="interrupted").exists()
