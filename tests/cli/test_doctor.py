@@ -28,7 +28,7 @@ from takeover.management.checkup import CHECKS, Check, Finding, Level
 from takeover.supervisor.children import CLONE
 from tests.console import rows
 from tests.people import person
-from tests.processes import BackOffice, Standing, wait_until
+from tests.processes import BackOffice, Broker, Standing, wait_until
 
 AN_HOUR_AGO = timezone.now() - timedelta(hours=1)
 
@@ -219,6 +219,11 @@ def test_a_session_idle_in_a_transaction_is_named(transactional_db: None, monkey
 
 
 # What carries runs on
+
+
+def test_the_message_that_tries_the_broker_leaves_nothing_there(transactional_db: None) -> None:
+    assert look("broker").says.startswith("A message comes back")
+    assert Broker().client.keys("*doctor.*") == []
 
 
 def a_worker(**values: Any) -> Worker:

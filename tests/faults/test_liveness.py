@@ -12,14 +12,14 @@ import pytest
 from django.utils import timezone
 
 from runs.engine.liveness import GIVEN_UP, KEPT, forget_the_gone, queue_of
-from runs.engine.tasks import wake
+from runs.engine.tasks import canary, wake
 from runs.models import Run, Worker
 from takeover.celery import app
 from takeover.supervisor import valkey
 from takeover.supervisor.children import Child
 from tests import processes
 from tests.faults.test_workers import outcome, start, submits
-from tests.processes import BackOffice, launch, wait_until
+from tests.processes import BackOffice, Broker, launch, wait_until
 
 StartWorker = Callable[..., Child]
 HASTY = {"WORKER_CANARY": "1", "WORKER_DEAF_AFTER": "3"}
@@ -222,17 +222,17 @@ def test_a_sweeper_asked_to_stop_gives_back_the_run_that_it_carries(
 def test_what_a_dead_worker_left_behind_is_removed_after_a_while(transactional_db: None) -> None:
     gone, here = (Worker.objects.sign(name, kind=Worker.Kind.WORKER) for name in ("gone", "here"))
     Worker.objects.filter(pk=gone.pk).update(last_sign_at=gone.started_at - KEPT)
-    with app.connection_for_write() as broker:
-        for worker in (gone, here):
-            queue_of(worker.name).bind(broker.default_channel).declare()
-            app.send_task("runs.canary", (worker.name,), queue=queue_of(worker.name))
+    broker = Broker().client
+    for worker in (gone, here):
+        canary.apply_async((worker.name,), queue=queue_of(worker.name))
+    assert broker.keys("*canary.gone*")
 
-        forget_the_gone()
+    forget_the_gone()
 
-        assert list(Worker.objects.all()) == [here]
-        left = [broker.default_channel._size(queue_of(worker.name).name) for worker in (gone, here)]
-        assert left == [0, 1]
-        queue_of(here.name).bind(broker.default_channel).delete()
+    assert list(Worker.objects.all()) == [here]
+    assert broker.keys("*canary.gone*") == []
+    assert broker.keys("*canary.here*")
+    broker.delete(*broker.keys("*canary.here*"))
 
 
 def said(child: Child) -> str:
