@@ -29,6 +29,7 @@ from django.conf import settings
 from django.db import Error, connection
 from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
+from redis import RedisError
 
 from runs.engine import stopping
 from runs.engine.tasks import advance_run, canary
@@ -55,14 +56,14 @@ def forget_the_gone() -> None:
     if not gone:
         return
     try:
-        with current_app.connection_for_write() as broker:
+        with current_app.connection_for_write() as broker, broker.channel() as channel:
             for worker in gone:
                 # A queue can be deleted only where it was declared: the bindings are known by channel.
-                queue = queue_of(worker.name).bind(broker.default_channel)
+                queue = queue_of(worker.name).bind(channel)
                 queue.declare()
                 queue.delete()
                 worker.delete()
-    except (OperationalError, OSError) as problem:
+    except (OperationalError, RedisError, OSError) as problem:
         log.warning("The queues of workers that are gone stay for now: the broker is out of reach (%s)", problem)
 
 

@@ -235,6 +235,19 @@ def test_what_a_dead_worker_left_behind_is_removed_after_a_while(transactional_d
     broker.delete(*broker.keys("*canary.here*"))
 
 
+def test_what_a_dead_worker_left_behind_waits_for_the_broker(
+    transactional_db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = Worker.objects.sign("gone", kind=Worker.Kind.WORKER)
+    Worker.objects.filter(pk=gone.pk).update(last_sign_at=gone.started_at - KEPT)
+    nowhere = app.connection_for_write(f"redis+socket://{tmp_path}/nobody.sock")
+    monkeypatch.setattr(app, "connection_for_write", lambda: nowhere)
+
+    forget_the_gone()
+
+    assert Worker.objects.get() == gone
+
+
 def said(child: Child) -> str:
     assert child.marker
     return (child.marker.parent / f"{child.name}.log").read_text(errors="replace")
