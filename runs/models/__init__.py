@@ -8,6 +8,7 @@ from runs.models.inbox import InboxEvent
 from runs.models.refusal import Refusal
 from runs.models.run import Run
 from runs.models.step import Step, StepPayload
+from runs.models.worker import Worker
 
 __all__ = [
     "Effect",
@@ -20,4 +21,5 @@ __all__ = [
     "Run",
     "Step",
     "StepPayload",
+    "Worker",
 ]

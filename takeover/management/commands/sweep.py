@@ -3,15 +3,21 @@
 import logging
 import signal
 import threading
+from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, close_old_connections
 
+from runs.engine import stopping
+from runs.engine.liveness import forget_the_gone, new_name
 from runs.engine.sweep import Sweeper
+from runs.models import Worker
 
 log = logging.getLogger(__name__)
+TIDY = 60  # seconds between two looks at what dead workers left behind
 
 
 class Command(BaseCommand):
@@ -22,15 +28,30 @@ class Command(BaseCommand):
         parser.add_argument("--data-dir", help="the data folder of a running installation")
 
     def handle(self, *args: Any, once: bool, **options: Any) -> None:
-        stop = threading.Event()
+        stop, name = threading.Event(), new_name()
+
+        def stop_soon(*_: object) -> None:
+            stopping.ask()  # a run that is being carried on is given back at its next step boundary
+            stop.set()
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
-        sweeper = Sweeper()
+            signal.signal(number, stop_soon)
+
+        def sign() -> None:
+            Worker.objects.sign(name, kind=Worker.Kind.SWEEPER)
+
+        sweeper, tidied = Sweeper(sign), 0.0
         while True:
             close_old_connections()
             try:
                 sweeper.sweep()
+                sign()
+                if monotonic() - tidied > TIDY:
+                    forget_the_gone()
+                    tidied = monotonic()
             except DatabaseError as problem:
                 log.warning("The database did not answer: %s", problem)
             if once or stop.wait(settings.ENGINE_SWEEP):
-                return
+                break
+        with suppress(DatabaseError):
+            Worker.objects.stopped(name)
