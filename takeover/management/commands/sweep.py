@@ -7,15 +7,17 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError, close_old_connections, connections
 
+from runs.engine.seal import Sealer
 from runs.engine.sweep import Sweeper
 
 log = logging.getLogger(__name__)
+SEAL_EVERY = 1.0  # seconds
 
 
 class Command(BaseCommand):
-    help = "Wakes runs that are due, for as long as it runs."
+    help = "Wakes runs that are due, and seals the record, for as long as it runs."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--once", action="store_true", help="make one pass and end")
@@ -26,6 +28,11 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         sweeper = Sweeper()
+        if once:
+            Sealer().tick()
+        else:
+            # Beside the sweeping, so that neither waits for the other.
+            threading.Thread(target=seal_until, args=[stop], name="sealer", daemon=True).start()
         while True:
             close_old_connections()
             try:
@@ -34,3 +41,11 @@ class Command(BaseCommand):
                 log.warning("The database did not answer: %s", problem)
             if once or stop.wait(settings.ENGINE_SWEEP):
                 return
+
+
+def seal_until(stop: threading.Event) -> None:
+    sealer = Sealer()
+    while not stop.wait(SEAL_EVERY):
+        close_old_connections()
+        sealer.tick()
+    connections.close_all()
