@@ -65,8 +65,9 @@ def verify(expect: str = "") -> Report:
         try:
             _check_chain(report, keys, expect)
             _check_events(report)
-        except Broken as sentence:
-            report.broken = str(sentence)
+        except Broken as problem:
+            sentence = str(problem)
+            report.broken = sentence[0].upper() + sentence[1:]
     return report
 
 
@@ -174,4 +175,4 @@ def _difference(seal: Seal, behind: EventQuerySet) -> str:
 
 
 def _name(event: SealedEvent) -> str:
-    return f"Event {event.id} ({event.kind}{f' of run {event.run}' if event.run else ''})"
+    return f"event {event.id} ({event.kind}{f' of run {event.run}' if event.run else ''})"

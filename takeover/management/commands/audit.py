@@ -27,9 +27,7 @@ class Command(TerminalCommand):
             verb = verbs.add_parser(name, help=says, description=says)
             verb.add_argument("--data-dir", metavar="FOLDER", help=folder)
             verb.add_argument("--json", dest="as_json", action="store_true", help="print one JSON object, nothing else")
-        verb.add_argument(
-            "--expect", metavar="HASH", type=_hash, default="", help="of a checkpoint: it must be in the chain"
-        )
+        verb.add_argument("--expect", metavar="HASH", type=_hash, help="of a checkpoint: it must be in the chain")
 
     def _status(self, as_json: bool, **_: Any) -> int:
         last, waiting = Seal.objects.latest_one(), not_sealed()
@@ -40,8 +38,8 @@ class Command(TerminalCommand):
             self._print(line)
         return DONE
 
-    def _verify(self, expect: str, as_json: bool, **_: Any) -> int:
-        report = verify(expect)
+    def _verify(self, expect: str | None, as_json: bool, **_: Any) -> int:
+        report = verify(expect or "")
         code = OTHERWISE if report.broken else DONE
         if as_json:
             self._print_json(
