@@ -169,7 +169,7 @@ def _difference(seal: Seal, behind: EventQuerySet) -> str:
     for event in there:
         if marked and event.id not in marks:
             return f"{_name(event)} stands among those of seal {seal.number}, which does not cover it: it was added."
-        if marked and event.mark != marks[event.id]:
+        if marked and event.mark(event.line) != marks[event.id]:
             return f"{_name(event)} was changed after seal {seal.number} was made."
     return f"What stands at seal {seal.number} is not what was sealed, and its marks do not tell which event it is."
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import httpx2
 from django.conf import settings
-from django.db import connection, models, transaction
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError, connection, models, transaction
 
 from runs.models import Event, Seal
 from runs.models.seal import COVERED, FIRST, SealedEvent, key_id
@@ -147,7 +148,8 @@ class Sealer:
             self.trouble = ""
         except Exception as problem:
             if self.trouble != (trouble := f"{type(problem).__name__}: {problem}".strip()):  # once, not every second
-                log.error("The record could not be sealed: %s", trouble)
+                known = isinstance(problem, DatabaseError | ImproperlyConfigured)
+                log.error("The record could not be sealed: %s", trouble, exc_info=not known)
             self.trouble = trouble
 
 

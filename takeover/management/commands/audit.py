@@ -62,7 +62,7 @@ class Command(TerminalCommand):
 
 def _standing(last: Seal | None, waiting: int) -> Iterator[list[str]]:
     yield ["sealed up to", f"{printout.when(last.up_to)}, seal {last.number}" if last else "– (there is no seal yet)"]
-    yield ["not sealed yet", f"{waiting} events"]
+    yield ["not sealed yet", str(waiting)]
     if last:
         yield ["hash", last.hash]
         yield ["signed by", f"key {last.key_id}"]
