@@ -14,7 +14,7 @@ from runs.models import Event
 from tests.people import person
 from tests.processes import wait_until
 
-KEY = "a key that is only used by tests 1"
+KEY = "a-key-that-is-only-used-by-tests-1"
 
 
 @pytest.fixture(autouse=True)

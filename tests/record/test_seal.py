@@ -18,7 +18,7 @@ from runs.engine.audit import verify
 from runs.engine.seal import Front, Sealer, not_sealed, seal
 from runs.models import Event, Seal
 from tests.processes import Standing, wait_until
-from tests.record.conftest import Other, by_hand, keys_are, seal_all, write
+from tests.record.conftest import KEY, Other, by_hand, keys_are, seal_all, write
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -210,7 +210,7 @@ def test_a_key_that_was_replaced_is_said_once_and_the_chain_goes_on(
 ) -> None:
     write("first")
     seal_all()
-    old, new = settings.AUDIT_KEYS()[0], "a key that is only used by tests 2"
+    old, new = KEY, "a-key-that-is-only-used-by-tests-2"
     keys_are(settings, new)
     write("second")
     seal_all()
