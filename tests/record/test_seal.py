@@ -247,7 +247,9 @@ def moved_elsewhere(ids: list[int]) -> None:
 def sealed_elsewhere(monkeypatch: pytest.MonkeyPatch, cluster: int = 77, end: int = 2 * ELSEWHERE) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Front, "read", partial(Front, cluster, end, end, datetime.now(UTC)))
+        patch.setattr(sealing, "floor_here", lambda last: 0)  # nothing there came from yet another one
         assert seal()
+    assert Seal.objects.get().cluster == cluster
 
 
 def test_after_a_restore_what_came_with_the_dump_and_what_is_new_are_both_sealed(
@@ -275,14 +277,26 @@ def test_after_a_restore_what_came_with_the_dump_and_what_is_new_are_both_sealed
 def test_a_restore_is_noticed_even_when_the_count_has_passed_the_last_seal_before_anybody_sealed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    old = write("sealed")
-    end = Event.objects.get().transaction_id + 60
-    by_hand("UPDATE runs_event SET transaction_id = %(end)s", end=end)
+    first, straggler, last = write("sealed", "in the dump, and not sealed yet", "sealed too")
+    end = Event.objects.get(pk=last).transaction_id + 60
+    by_hand("UPDATE runs_event SET transaction_id = %(end)s + (id = %(id)s)::int", end=end, id=straggler)
     sealed_elsewhere(monkeypatch, end=end + 1)
-    new = write("new here, before the old end")
-    assert Event.objects.get(pk=new[0]).transaction_id < end
-    while by_hand("SELECT 1 WHERE pg_current_xact_id()::text::bigint <= %(end)s", end=end):
+    (new,) = write("new here, before the old end")
+    assert Event.objects.get(pk=new).transaction_id < end
+    while by_hand("SELECT 1 WHERE pg_current_xact_id()::text::bigint <= %(end)s + 1", end=end):
         pass
+
+    seal_all()
+
+    assert sealed_ids() == [first, last, straggler, new]
+    assert verify().broken == ""
+
+
+def test_a_count_that_was_set_back_in_the_same_cluster_is_noticed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = write("sealed")
+    moved_elsewhere(old)
+    sealed_elsewhere(monkeypatch, cluster=Front.read().cluster)
+    new = write("new, far below")
 
     seal_all()
 
