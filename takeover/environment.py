@@ -8,6 +8,7 @@ import os
 import secrets
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -100,9 +101,8 @@ def _kept_key(file: Path, make: Callable[[], str]) -> str:
                 made.write(make())
                 made.flush()
                 os.fsync(made.fileno())
-                os.link(made.name, file)  # whole or not at all, and never over another's
-    except FileExistsError:
-        pass  # another process was first
+                with suppress(FileExistsError):  # another process was first
+                    os.link(made.name, file)  # whole or not at all, and never over another's
     except OSError as error:
         raise ImproperlyConfigured(
             f"The data folder {DATA_DIR} cannot be written to ({error.strerror}): "

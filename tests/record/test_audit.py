@@ -233,6 +233,7 @@ def test_a_record_without_a_seal_is_not_called_sealed(db: None) -> None:
     write("fresh")
     code, said = audit("verify")
     assert code == 0
+    assert said.startswith("Nothing is sealed yet.")
     assert re.search(r"sealed up to +– \(there is no seal yet\)", said)
     assert re.search(r"not sealed yet +1$", said, re.MULTILINE)
     assert audit("verify", "--expect", "0" * 64)[0] == 1

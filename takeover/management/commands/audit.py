@@ -54,7 +54,8 @@ class Command(TerminalCommand):
                 }
             )
             return code
-        self._print(report.broken or "Everything that is sealed is as it was sealed.")
+        whole = "Everything that is sealed is as it was sealed." if report.seals else "Nothing is sealed yet."
+        self._print(report.broken or whole)
         for line in printout.aligned(_found(report)):
             self._print(line)
         return code
