@@ -20,6 +20,7 @@ from runs.models import Event, Seal
 from runs.models.event import EventQuerySet
 from runs.models.seal import COVERED, FIRST, SealedEvent, SealQuerySet, key_id
 
+BEFORE_ALL = (-(2**63), -(2**63))
 CHUNK = 1_000  # rows in memory at once
 MOST_COMPARED = 100_000  # events of a seal that does not fit, to say which
 
@@ -101,7 +102,9 @@ def _check_events(report: Report) -> None:
         orders.append(Order(floor_here(report.last), report.seals + 1))  # no seal has begun it yet
     for order, following in pairwise([*orders, None]):
         assert order
-        events = Event.objects.after((0, 0)).filter(id__gt=order.floor)
+        events = Event.objects.after(BEFORE_ALL)
+        if order.floor:  # the first order takes in whatever id or transaction somebody may have forged
+            events = events.filter(id__gt=order.floor)
         if following:
             events = events.filter(id__lte=following.floor)
         end = following.first_seal if following else report.seals + 1
@@ -116,7 +119,7 @@ def _check_events(report: Report) -> None:
 def _behind(seals: SealQuerySet, events: EventQuerySet, report: Report) -> Iterator[Row]:
     """Hold one order's events against its seals. Those behind its last seal are handed on."""
     rows = _rows(events)
-    row, place = next(rows, None), (0, 0)
+    row, place = next(rows, None), BEFORE_ALL
     for seal in seals.iterator(CHUNK):
         body, count, misfit = hashlib.sha256(), 0, None
         while row and row[0].place <= seal.place:

@@ -111,6 +111,11 @@ TAMPERED = [  # what was changed, how, and the sentence about it
         "(forged) stands among those of seal 2, which does not cover it: it was added.",
     ),
     (
+        "an event put before the first",
+        "INSERT INTO runs_event (id, kind, digest, transaction_id) VALUES (-1, 'forged', '', -1)",
+        "Event -1 (forged) stands among those of seal 1, which does not cover it: it was added.",
+    ),
+    (
         "two events in each other's place",
         (
             "UPDATE runs_event SET transaction_id = -transaction_id"
