@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object on the last line")
     options = parser.parse_args()
     call_command("migrate", verbosity=0)
-    stored, repetitions = (20_000, 5) if options.quick else (1_000_000, 15)
+    stored, repetitions = (20_000, 5) if options.quick else (300_000, 7)
     found: dict[str, Any] = {"python": platform.python_version(), "cores": os.cpu_count(), "ticks": {}}
     found["ticks"]["0"] = [ticks(events, repetitions) for events in PER_TICK]
     fill(stored)
