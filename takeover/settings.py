@@ -167,6 +167,10 @@ WORKER_STUCK_AFTER = env.integer("WORKER_STUCK_AFTER", 600, low=2)  # longer tha
 # Multiplies every wait of the engine (retries, look-ups, grace). Below 1 only in trials: it shortens margins too.
 ENGINE_PACE = env.number("ENGINE_PACE", 1.0)
 
+# The sealed record (docs/record.md). The keys are asked for when needed, so that only the sweeper makes one.
+AUDIT_KEYS = env.audit_keys
+AUDIT_WEBHOOK = env.web_address("AUDIT_WEBHOOK")
+
 # Services the shipped workflows act on, known by HTTP only.
 BACK_OFFICE_URL = env.text("BACK_OFFICE_URL", "http://127.0.0.1:8801")
 SERVICES = {"back_office": {"url": BACK_OFFICE_URL, "token": env.text("BACK_OFFICE_TOKEN", "demo-key")}}

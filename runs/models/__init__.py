@@ -7,6 +7,7 @@ from runs.models.handoff import Handoff
 from runs.models.inbox import InboxEvent
 from runs.models.refusal import Refusal
 from runs.models.run import Run
+from runs.models.seal import Seal
 from runs.models.step import Step, StepPayload
 from runs.models.worker import Worker
 
@@ -19,6 +20,7 @@ __all__ = [
     "InboxEvent",
     "Refusal",
     "Run",
+    "Seal",
     "Step",
     "StepPayload",
     "Worker",
