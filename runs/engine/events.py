@@ -11,7 +11,7 @@ from runs import case
 from runs.domain.budget import BudgetError, Dimension
 from runs.domain.effects import SENDABLE, UNSENT, Answer, Effect, EffectState, still_answers
 from runs.domain.errors import DomainError
-from runs.domain.interventions import CATALOGUE, why_not
+from runs.domain.interventions import CATALOGUE, EventKind, Sender, why_not
 from runs.domain.states import FINAL, Move, Recovery, StopReason
 from runs.engine.calls import settle_effect
 from runs.engine.held import Held
@@ -68,6 +68,8 @@ def _apply(held: Held, event: InboxEvent) -> None:
             held.run.paused = True
         case Move.UNPAUSED:
             held.run.paused = False
+        case Move.CALLBACK_RECEIVED:
+            _called_back(held, event)
         case Move.EVIDENCE_SUPPLIED:
             held.progress = held.progress.reviewed()  # there is something new to look at
         case Move.RESUMED_AFTER_REVIEW:
@@ -76,7 +78,7 @@ def _apply(held: Held, event: InboxEvent) -> None:
             held.run.recovery = Recovery.NONE
             held.progress = held.progress.reviewed()
     if kind.asks_authority:
-        held.asked = held.open_effect is not None
+        held.asked = _who_pays(held, kind)
     if kind.puts_up_again:
         _forget_approvals(held)
     if move is not Move.PAUSED:  # the stop that follows takes that transition
@@ -128,6 +130,26 @@ def _correct(held: Held, event: InboxEvent) -> None:
     # Whoever changes what is asked for asks for it, and whom it was asked for before does not become a stranger.
     corrector = event.actor.get_username() if event.actor else ""
     run.asked_by = list(dict.fromkeys([*run.asked_by, corrector, run.acts_for]))
+
+
+def _called_back(held: Held, event: InboxEvent) -> None:
+    """A hint: it may bring a look-up forward, and nothing else. What it says of the write is not even read.
+
+    It pays for that look-up from an allowance of its own, so that no number of callbacks uses up what timers and people
+    ask by; and one that finds a look-up coming already adds none.
+    """
+    effect = held.open_effect
+    if effect is None or effect.key != event.payload["operation_key"]:
+        raise NotPossible("Nothing was open about this write any more; kept as evidence.")
+    if held.asked is None and not held.ledger.left(Dimension.CALLBACK_CHECKS):
+        raise NotPossible("Callbacks have led to as many look-ups as they may; the service is asked when that is due.")
+
+
+def _who_pays(held: Held, kind: EventKind) -> Dimension | None:
+    """The allowance for the look-up that an event leads to. A callback adds none to one that is coming already."""
+    if held.open_effect is None:
+        return None
+    return held.asked if held.asked and kind.sender is Sender.SERVICE else kind.paid_from
 
 
 def _forget_approvals(held: Held) -> None:
