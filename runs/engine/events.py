@@ -7,6 +7,8 @@ once, and marked. One that is no longer possible is refused with its reason and 
 from dataclasses import replace
 from datetime import timedelta
 
+from django.db import transaction
+
 from runs import case
 from runs.domain.budget import BudgetError, Dimension
 from runs.domain.effects import SENDABLE, UNSENT, Answer, Effect, EffectState, still_answers
@@ -15,7 +17,9 @@ from runs.domain.interventions import CATALOGUE, EventKind, Sender, why_not
 from runs.domain.states import FINAL, Move, Recovery, StopReason
 from runs.engine.calls import settle_effect
 from runs.engine.held import Held
-from runs.models import InboxEvent
+from runs.models import Event, InboxEvent
+
+ENDED = "The run had ended; kept as evidence."
 
 
 class NotPossible(Exception):
@@ -41,6 +45,16 @@ def read_inbox(held: Held) -> None:
         held.record("event_refused" if refusal else "event_applied", event.actor_id, name=event.name, why=refusal)
         held.woken = held.woken or not refusal
     held.more_inbox = False
+
+
+@transaction.atomic
+def refuse_the_rest(held: Held) -> None:
+    """Answer what came while the run was ending: nobody takes it up again who could."""
+    for event in held.open_inbox():
+        InboxEvent.objects.filter(pk=event.pk).update(
+            result=InboxEvent.Result.REFUSED, result_reason=ENDED, settled_at=held.now()
+        )
+        Event.objects.record(held.run, "event_refused", event.actor, name=event.name, why=ENDED)
 
 
 def _apply(held: Held, event: InboxEvent) -> None:
@@ -163,7 +177,7 @@ def _forget_approvals(held: Held) -> None:
 def _take_late_result(held: Held, event: InboxEvent) -> None:
     """A result whose worker had lost the run: evidence, applied only where it still answers something."""
     if held.state in FINAL:
-        raise NotPossible("The run had ended; kept as evidence.")
+        raise NotPossible(ENDED)
     found = event.payload
     effect = next((known for known in held.effects if known.key == found.get("operation_key")), None)
     try:

@@ -28,6 +28,8 @@ def _short(receive: Receive) -> Receive:
     async def receive_short() -> Mapping[str, Any]:
         nonlocal left
         event = await receive()
+        while event["type"] == "http.request" and not left:
+            event = await receive()  # Django counts on it that nothing follows a body but the end of the connection
         if event["type"] != "http.request":
             return event
         body = event.get("body", b"")[:left]
