@@ -121,18 +121,6 @@ def test_a_run_made_before_there_were_callbacks_lets_them_ask_for_nothing(engine
     assert len(engine.calls("B456", "lookup")) == looked
 
 
-def test_a_paused_run_is_asked_about_and_starts_nothing_new(engine: Engine, unknown: Run) -> None:
-    run = engine.send(unknown, "paused", "alice", reason="the customer is on the telephone")
-    engine.back_office.clear("B456")
-    engine.back_office.fault("B456", "timeout_before_effect")
-
-    called_back(run)
-    run = carry_on(engine, run)
-
-    assert run.effects.get().state == "confirmed"
-    assert len(engine.calls("B456", "submit")) == 1
-
-
 @pytest.mark.parametrize(("earlier", "made_up_for"), [(0, True), (2, False)])
 def test_a_worker_that_dies_while_asking_for_a_callback_spends_the_callbacks_allowance_only(
     engine: Engine, unknown: Run, monkeypatch: pytest.MonkeyPatch, earlier: int, made_up_for: bool
