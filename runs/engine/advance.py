@@ -26,7 +26,7 @@ from runs.domain.proposals import Claim
 from runs.domain.states import FINAL, Move, State, StepKind, StopReason
 from runs.engine import calls, commit
 from runs.engine.commit import LeaseLost
-from runs.engine.events import read_inbox, refuse_the_rest
+from runs.engine.events import read_inbox
 from runs.engine.held import Held, pace
 from runs.engine.outlook import Outlook, look
 from runs.engine.stops import close_unresolved, next_due, stop
@@ -46,10 +46,7 @@ def advance(run_id: UUID) -> bool:
     try:
         if held.run.dispatches > settings.ENGINE_MAX_DISPATCHES:
             return _park(held)
-        again = _drive(held)
-        if held.state in FINAL and held.more_inbox:
-            refuse_the_rest(held)
-        return again
+        return _drive(held)
     except LeaseLost:
         log.info("Run %s is in other hands; nothing was changed", run_id)
         calls.keep_late(held)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from django.db import transaction
+from django.utils import timezone
 
 from runs import case
 from runs.domain.budget import BudgetError, Dimension
@@ -20,6 +21,7 @@ from runs.engine.held import Held
 from runs.models import Event, InboxEvent
 
 ENDED = "The run had ended; kept as evidence."
+AT_ONCE = 500  # events answered in one go
 
 
 class NotPossible(Exception):
@@ -48,13 +50,13 @@ def read_inbox(held: Held) -> None:
 
 
 @transaction.atomic
-def refuse_the_rest(held: Held) -> None:
-    """Answer what came while the run was ending: nobody takes it up again who could."""
-    for event in held.open_inbox():
-        InboxEvent.objects.filter(pk=event.pk).update(
-            result=InboxEvent.Result.REFUSED, result_reason=ENDED, settled_at=held.now()
-        )
-        Event.objects.record(held.run, "event_refused", event.actor, name=event.name, why=ENDED)
+def refuse_the_rest() -> None:
+    """Answer what came while its run was ending: that run is never due again, and nobody else looks into its inbox."""
+    open_events = InboxEvent.objects.filter(result="", run__state__in=FINAL).select_related("run", "actor")
+    for event in open_events.select_for_update(of=("self",), skip_locked=True).order_by("id")[:AT_ONCE]:
+        event.result, event.result_reason, event.settled_at = InboxEvent.Result.REFUSED, ENDED, timezone.now()
+        event.save(update_fields=["result", "result_reason", "settled_at"])
+        Event.objects.record(event.run, "event_refused", event.actor, name=event.name, why=ENDED)
 
 
 def _apply(held: Held, event: InboxEvent) -> None:

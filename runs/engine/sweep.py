@@ -10,6 +10,7 @@ from time import monotonic
 from uuid import UUID
 
 from runs.engine.advance import advance
+from runs.engine.events import refuse_the_rest
 from runs.engine.tasks import wake
 from runs.models import Run
 
@@ -25,6 +26,7 @@ class Sweeper:
 
     def sweep(self) -> int:
         """One pass. Returns how many due runs it woke or carried on."""
+        refuse_the_rest()
         now = monotonic()
         self.woken = {due: at for due, at in self.woken.items() if now - at < QUIET}
         due_runs = Run.objects.due().order_by("due_at").values_list("pk", "due_at")[:AT_ONCE]

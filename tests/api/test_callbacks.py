@@ -18,6 +18,7 @@ from runs import case
 from runs.domain.errors import Failure
 from runs.domain.states import StepKind
 from runs.engine import calls
+from runs.engine.sweep import Sweeper
 from runs.models import Event, InboxEvent, Refusal, Run
 from runs.tools.tool import Result
 from takeover.api.bodies import MOST_BYTES
@@ -162,8 +163,9 @@ def test_a_callback_that_comes_while_the_run_is_ending_is_answered_too(
 
     monkeypatch.setattr(calls, "_perform", with_a_callback)
     run = engine.later(pending)
-
     assert run.outcome == "COMPLETED"
+    Sweeper().sweep()
+
     kept = run.inbox.get()
     assert (kept.result, kept.result_reason) == ("refused", "The run had ended; kept as evidence.")
 
