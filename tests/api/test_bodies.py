@@ -1,7 +1,7 @@
 """What of a body reaches Django."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ END = {"type": "http.disconnect"}
 def handed_on(path: str, *pieces: bytes) -> list[Mapping[str, Any]]:
     """What an application behind the door is handed, until the end of the connection."""
     sent = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
-    events = iter([*sent[:-1], {**sent[-1], "more_body": False}, END])
+    events: Iterator[Mapping[str, Any]] = iter([*sent[:-1], {**sent[-1], "more_body": False}, END])
     got: list[Mapping[str, Any]] = []
 
     async def receive() -> Mapping[str, Any]:
