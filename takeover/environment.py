@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import tempfile
+from base64 import b64decode
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -64,6 +65,22 @@ def flag(name: str, default: bool = False) -> bool:
 
 def words(name: str, default: str = "") -> list[str]:
     return [word for word in text(name, default).replace(",", " ").split() if word]
+
+
+def webhook_secrets(name: str) -> list[str]:
+    """What a service's callbacks are signed with: `whsec_` and base64, two of them while one replaces the other."""
+    given = words(name)
+    if len(given) > 2:
+        raise ImproperlyConfigured(f"{name} must be one secret, or two while one replaces the other.")
+    for number, secret in enumerate(given, 1):
+        try:
+            length = len(b64decode(secret.removeprefix("whsec_"), validate=True))
+        except ValueError:
+            length = 0
+        # The library takes what is no base64 too, and signs with whatever is left of it.
+        if not secret.startswith("whsec_") or not 24 <= length <= 64:
+            raise ImproperlyConfigured(f"{name}: secret {number} must be whsec_ and the base64 of 24 to 64 bytes.")
+    return given
 
 
 def secret_key() -> str:

@@ -173,7 +173,13 @@ AUDIT_WEBHOOK = env.web_address("AUDIT_WEBHOOK")
 
 # Services the shipped workflows act on, known by HTTP only.
 BACK_OFFICE_URL = env.text("BACK_OFFICE_URL", "http://127.0.0.1:8801")
-SERVICES = {"back_office": {"url": BACK_OFFICE_URL, "token": env.text("BACK_OFFICE_TOKEN", "demo-key")}}
+SERVICES: dict[str, Any] = {
+    "back_office": {
+        "url": BACK_OFFICE_URL,
+        "token": env.text("BACK_OFFICE_TOKEN", "demo-key"),
+        "callback_secrets": env.webhook_secrets("BACK_OFFICE_CALLBACK_SECRETS"),  # none: it does not call back
+    }
+}
 WORKFLOWS = ["runs.workflows.refund_request"]
 
 LOGGING = {

@@ -36,6 +36,38 @@ def test_another_kind_of_database_is_refused(address: str) -> None:
         environment.database(address)
 
 
+GOOD = "whsec_dGFrZW92ZXItdGVzdHMtc2lnbi13aXRoLXRoaXMh"
+
+
+@pytest.mark.parametrize(("given", "secrets"), [("", []), (GOOD, [GOOD]), (f"{GOOD}, {GOOD}", [GOOD, GOOD])])
+def test_a_service_signs_with_one_secret_or_two(
+    monkeypatch: pytest.MonkeyPatch, given: str, secrets: list[str]
+) -> None:
+    monkeypatch.setenv("SIGNED_WITH", given)
+    assert environment.webhook_secrets("SIGNED_WITH") == secrets
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        GOOD.removeprefix("whsec_"),
+        "whsec_",
+        "whsec_c2hvcnQ=",
+        f"{GOOD}!",
+        f"{GOOD} not-a-secret",
+        f"{GOOD} {GOOD} {GOOD}",
+        "whsec_" + "QUFB" * 22,
+    ],
+)
+def test_a_secret_that_nobody_should_sign_with_is_refused_and_not_repeated(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("SIGNED_WITH", given)
+    with pytest.raises(ImproperlyConfigured, match=r"SIGNED_WITH.* must be ") as refused:
+        environment.webhook_secrets("SIGNED_WITH")
+    assert GOOD.removeprefix("whsec_") not in str(refused.value)
+
+
 def test_what_the_tests_install_is_what_people_install() -> None:
     def pins(lock: Path) -> set[str]:
         return set(re.findall(r"^[\w.-]+==\S+", lock.read_text(), re.MULTILINE))

@@ -111,7 +111,7 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 _refute(held, outlook)
             case Kind.ACT | Kind.LOOK_UP:
                 # What somebody asked for is remembered in this worker's hands only, so it is done before giving back.
-                asked = held.asked and verdict.kind is Kind.LOOK_UP
+                asked = held.asked is not None and verdict.kind is Kind.LOOK_UP
                 over = stopping.asked() or monotonic() >= slice_ends
                 if held.pending.settled_steps and over and not asked:
                     held.give_back(held.now())
