@@ -20,10 +20,11 @@ from uuid import UUID
 
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
+from django.db.models.functions import Now
 from psycopg import RawCursor
 
 from runs.domain.states import FINAL, Move
-from runs.models import Run
+from runs.models import Event, InboxEvent, Run
 
 SLACK = 2.0  # seconds that a lease may last beyond what was asked for
 
@@ -143,11 +144,7 @@ SELECT inbox_seq FROM run
 NAMES = tuple(dict.fromkeys(re.findall(r"%\((\w+)\)s", COMMIT)))
 NUMBERED_COMMIT = re.sub(r"%\((\w+)\)s", lambda found: f"${NAMES.index(found[1]) + 1}", COMMIT)
 
-TOO_LATE = """
-UPDATE runs_inboxevent
-   SET result = 'refused', result_reason = 'The run had ended.', settled_at = clock_timestamp()
- WHERE run_id = %(run)s AND result = ''
-"""
+ENDED = "The run had ended; kept as evidence."
 
 LATE = """
 WITH run AS (
@@ -161,7 +158,7 @@ WITH run AS (
 INSERT INTO runs_inboxevent (run_id, name, payload, received_at, stretch, answers, dedupe_key, result, result_reason)
 SELECT id, %(name)s, %(payload)s, clock_timestamp(), 0, '', %(dedupe_key)s,
        CASE WHEN ended THEN 'refused' ELSE '' END,
-       CASE WHEN ended THEN 'The run had ended; kept as evidence.' ELSE '' END
+       CASE WHEN ended THEN %(why)s ELSE '' END
   FROM run
 ON CONFLICT DO NOTHING
 """
@@ -267,13 +264,15 @@ def commit(
         if not row:
             raise LeaseLost
         if run.is_final and row[0] > inbox_seen:
-            _refuse_what_is_too_late(lease.run)
+            _refuse_the_rest(run)
     return int(row[0])
 
 
-def _refuse_what_is_too_late(run: UUID) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(TOO_LATE, {"run": run})
+def _refuse_the_rest(run: Run) -> None:
+    for event in run.inbox.filter(result="").select_related("actor"):
+        event.result, event.result_reason, event.settled_at = InboxEvent.Result.REFUSED, ENDED, Now()
+        event.save(update_fields=["result", "result_reason", "settled_at"])
+        Event.objects.record(run, "event_refused", event.actor, name=event.name, why=ENDED)
 
 
 def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:
@@ -287,6 +286,7 @@ def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:
                 "payload": _json(payload),
                 "dedupe_key": f"late:{step}",
                 "final": sorted(FINAL),
+                "why": ENDED,
             },
         )
 
