@@ -58,3 +58,10 @@ def test_the_ledger_counts_what_arrived_twice_of_the_runs_that_are_asked_for(led
     assert ask(ledger, "GET", "/summary?prefix=a-") == {"effects": 3, "duplicates": 1, "by_run": {"a-1": 2}}
     assert len(ask(ledger, "GET", "/effects?operation_key=a-1-0")["records"]) == 2
     assert ask(ledger, "GET", "/effects?operation_key=c-1-0") == {"records": []}
+
+
+def test_the_contenders_environment_has_the_product_s_own_packages_in_the_same_versions() -> None:
+    def pinned(lock: str) -> set[str]:
+        return {line.split()[0] for line in (ROOT / lock).read_text().splitlines() if line[:1].isalpha()}
+
+    assert pinned("requirements.lock") <= pinned("bench/contenders.lock")
