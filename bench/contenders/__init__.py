@@ -24,6 +24,7 @@ import psycopg
 
 NAMES = ("takeover", "dbos", "langgraph", "celery", "procrastinate")
 EFFECTS = 5  # of each run that is taken on while workers are killed
+IDLE_AFTER = 0.02  # seconds in which a worker is done with what follows a commit, and waits for the next message
 Lanes = Sequence[Sequence[str]]
 
 TABLES = """

@@ -16,7 +16,7 @@ django.setup()
 from celery.signals import worker_ready  # noqa: E402
 from django.db import connection  # noqa: E402
 
-from bench.contenders import EFFECTS, RECORD, Lanes, connect, have_steps, make_effect, tell  # noqa: E402
+from bench.contenders import EFFECTS, IDLE_AFTER, RECORD, Lanes, connect, have_steps, make_effect, tell  # noqa: E402
 from takeover.celery import app  # noqa: E402
 
 WORKERS = True
@@ -94,4 +94,5 @@ def wakes(count: int) -> list[float]:
             ).fetchone():
                 time.sleep(0.0002)
             found.append((time.monotonic() - began) * 1000)
+            time.sleep(IDLE_AFTER)
     return found

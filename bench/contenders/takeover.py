@@ -17,7 +17,7 @@ from celery.signals import worker_ready  # noqa: E402
 from django.contrib.auth.models import User  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 
-from bench.contenders import Lanes, connect, tell  # noqa: E402
+from bench.contenders import IDLE_AFTER, Lanes, connect, tell  # noqa: E402
 from runs.domain.budget import Ledger  # noqa: E402
 from runs.engine.advance import advance  # noqa: E402
 from runs.engine.sweep import Sweeper  # noqa: E402
@@ -116,5 +116,6 @@ def wakes(count: int) -> list[float]:
                 time.sleep(0.0002)
             found.append((time.monotonic() - began) * 1000)
             while not database.execute("SELECT 1 FROM runs_run WHERE id = %s AND outcome <> ''", (run,)).fetchone():
-                time.sleep(0.002)  # the next one finds an idle worker, as Celery's does
+                time.sleep(0.002)
+            time.sleep(IDLE_AFTER)
     return found
