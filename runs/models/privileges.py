@@ -8,7 +8,7 @@ from django.db import DEFAULT_DB_ALIAS, IntegrityError, ProgrammingError, connec
 from psycopg import sql
 
 RECORD = ("runs_event", "runs_eventtext", "runs_handoff", "runs_seal")  # written once, and never changed
-LAW = ("runs_transition", "runs_effectchange", "django_migrations")
+LAW = ("runs_transition", "runs_stopreason", "runs_effectchange", "django_migrations")
 KEPT = ("runs_run", "runs_effect", "runs_fact", "runs_inboxevent", "runs_refusal", "runs_step", "runs_steppayload")
 MAY = {
     **dict.fromkeys(RECORD, "SELECT, INSERT"),
@@ -21,6 +21,7 @@ FORGETTING = ("runs_forget_texts", "runs_forget_payloads")  # for retention: the
 GUARDS = {
     "a_run_begins": "runs_run",
     "a_run_moves": "runs_run",
+    "a_run_stops": "runs_run",
     "a_write_begins": "runs_effect",
     "a_write_changes": "runs_effect",
     "a_write_keeps_its_key": "runs_effect",

@@ -11,18 +11,9 @@ from django.utils import timezone
 from runs.domain.budget import Dimension, Ledger, Line
 from runs.domain.contract import Acceptance
 from runs.domain.interventions import Permission
-from runs.domain.states import FINAL, OUTCOME_OF, Outcome, Recovery, State
+from runs.domain.states import FINAL, Outcome, Recovery, State
 
 FINAL_STATES = sorted(FINAL)
-
-
-def _reason_of_its_outcome() -> Q:
-    """While a run works it has neither; a stop has an outcome and one of the reasons that belong to it."""
-    fits = Q(outcome="", stop_reason="")
-    for outcome in Outcome:
-        reasons = [reason.value for reason, of in OUTCOME_OF.items() if of is outcome]
-        fits |= Q(outcome=outcome.value, stop_reason__in=reasons)
-    return fits
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -123,7 +114,6 @@ class Run(models.Model):
                 name="a_final_run_is_never_due",
             ),
             models.CheckConstraint(condition=Q(state__in=[state.value for state in State]), name="run_state_is_known"),
-            models.CheckConstraint(condition=_reason_of_its_outcome(), name="a_reason_belongs_to_its_outcome"),
             models.CheckConstraint(
                 condition=Q(state="completed", outcome="COMPLETED", acceptance="succeeded")
                 | (~Q(state="completed") & ~Q(outcome="COMPLETED")),

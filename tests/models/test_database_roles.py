@@ -93,7 +93,7 @@ def test_the_record_is_written_by_the_application(on_record: Run) -> None:
     assert EventText.objects.get(event=event).content() == {}
 
 
-@pytest.mark.parametrize("table", ["runs_transition", "runs_effectchange", "django_migrations"])
+@pytest.mark.parametrize("table", privileges.LAW)
 def test_the_law_is_read_by_the_application_and_not_written(table: str, application: None) -> None:
     for verb in (f"INSERT INTO {table} DEFAULT VALUES", f"DELETE FROM {table}", f"TRUNCATE {table}"):
         assert why_refused(verb) == f"permission denied for table {table}", verb
