@@ -10,13 +10,14 @@ whatever must be seen at that moment (the token; `inbox_seq` for events that arr
 
 import json
 import secrets
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 
 from runs.domain.states import FINAL, Move
 from runs.models import Run
@@ -41,7 +42,7 @@ WITH run AS (
            outcome = %(outcome)s, stop_reason = %(stop_reason)s, acceptance = %(acceptance)s,
            recovery = %(recovery)s, error_class = %(error_class)s, error_count = %(error_count)s,
            question = %(question)s, effects_at_risk = %(effects_at_risk)s, cancel_requested = %(cancel_requested)s,
-           paused = %(paused)s, input = %(input)s, acts_for = %(acts_for)s,
+           paused = %(paused)s, undoing = %(undoing)s, input = %(input)s, acts_for = %(acts_for)s,
            asked_by = %(asked_by)s,
            stopped_at = %(stopped_at)s, steps = %(steps)s, stretch = %(stretch)s, budget = %(budget)s,
            progress = %(progress)s, role = %(role)s, answer_by = %(answer_by)s,
@@ -127,6 +128,12 @@ WITH run AS (
      WHERE runs_inboxevent.run_id = run.id AND runs_inboxevent.id = n.id
 )
 SELECT inbox_seq FROM run
+"""
+
+TOO_LATE = """
+UPDATE runs_inboxevent
+   SET result = 'refused', result_reason = 'The run had ended.', settled_at = clock_timestamp()
+ WHERE run_id = %(run)s AND result = ''
 """
 
 LATE = """
@@ -219,6 +226,7 @@ def commit(
         "effects_at_risk": run.effects_at_risk,
         "cancel_requested": run.cancel_requested,
         "paused": run.paused,
+        "undoing": run.undoing,
         "input": _json(run.input),
         "acts_for": run.acts_for,
         "asked_by": _json(run.asked_by),
@@ -238,11 +246,15 @@ def commit(
         "handoffs": _json(pending.handoffs),
         "inbox": _json(pending.inbox),
     }
-    with connection.cursor() as cursor:
+    # The end of a run answers what arrived while it was coming: nobody looks into its inbox afterwards.
+    together = transaction.atomic() if run.is_final else nullcontext()
+    with together, connection.cursor() as cursor:
         cursor.execute(COMMIT, parameters)
         row = cursor.fetchone()
-    if not row:
-        raise LeaseLost
+        if not row:
+            raise LeaseLost
+        if run.is_final and row[0] > inbox_seen:
+            cursor.execute(TOO_LATE, {"run": lease.run})
     return int(row[0])
 
 
