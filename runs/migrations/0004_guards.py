@@ -54,6 +54,7 @@ STOP_REASONS = {
         "question_asked",
         "outcome_unconfirmed",
         "cancelled_too_late",
+        "not_reversible",
         "paused",
         "cannot_dispatch",
         "unforeseen_error",
