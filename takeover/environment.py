@@ -147,11 +147,11 @@ def web_address(name: str) -> str:
     return value
 
 
-def database(url: str) -> dict[str, Any]:
+def database(url: str, name: str = "DATABASE_URL") -> dict[str, Any]:
     """`postgresql://user:password@host:port/name?host=/socket/folder` as Django's settings for one database."""
     parts = urlsplit(url)
     if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
-        raise ImproperlyConfigured("DATABASE_URL must look like postgresql://user:password@host:5432/name.")
+        raise ImproperlyConfigured(f"{name} must look like postgresql://user:password@host:5432/name.")
     query = parse_qs(parts.query)
     return {
         "ENGINE": "django.db.backends.postgresql",

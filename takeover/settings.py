@@ -82,6 +82,9 @@ if env.flag("WORKER"):
     # A worker keeps its connections for its lifetime; Celery's fixup would close a pool at every task.
     DATABASES["default"]["CONN_MAX_AGE"] = None
     del DATABASES["default"]["OPTIONS"]["pool"]
+if owner := env.text("OWNER_DATABASE_URL"):
+    # Of `manage.py migrate` alone: the role that owns the tables (docs/database.md).
+    DATABASES["owner"] = env.database(owner, "OWNER_DATABASE_URL")
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = env.text("REDIS_URL", "redis://localhost:6379/0")

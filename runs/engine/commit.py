@@ -39,7 +39,8 @@ RETURNING token, clock_timestamp()
 COMMIT = """
 WITH run AS (
     UPDATE runs_run
-       SET state = %(state)s, outcome = %(outcome)s, stop_reason = %(stop_reason)s, acceptance = %(acceptance)s,
+       SET state = %(state)s, moves = %(moves)s,
+           outcome = %(outcome)s, stop_reason = %(stop_reason)s, acceptance = %(acceptance)s,
            recovery = %(recovery)s, error_class = %(error_class)s, error_count = %(error_count)s,
            question = %(question)s, effects_at_risk = %(effects_at_risk)s, cancel_requested = %(cancel_requested)s,
            paused = %(paused)s, undoing = %(undoing)s, input = %(input)s, acts_for = %(acts_for)s,
@@ -168,6 +169,7 @@ class Lease:
 class Pending:
     """What has happened in memory since the last commit and goes into the next one."""
 
+    moves: list[str] = field(default_factory=list)  # that led to the run's state; the database walks them too
     settled_steps: list[dict[str, Any]] = field(default_factory=list)
     intents: list[dict[str, Any]] = field(default_factory=list)
     facts: list[dict[str, Any]] = field(default_factory=list)
@@ -210,6 +212,7 @@ def commit(
         "inbox_seen": inbox_seen,
         "ended": run.is_final,
         "state": run.state,
+        "moves": pending.moves,
         "outcome": run.outcome,
         "stop_reason": run.stop_reason,
         "acceptance": run.acceptance,
