@@ -1,0 +1,192 @@
+"""Answers that are lost on their way back, from the database, the broker and a service: nothing happens twice."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from django.db import OperationalError, connection, connections
+from django.utils import timezone
+from pytest_django.fixtures import Settings
+
+from runs.engine import commit
+from runs.engine.advance import advance
+from runs.engine.sweep import Sweeper
+from runs.models import Run
+from tests.engine.conftest import Engine
+from tests.faults.proxy import Fate, Proxy
+from tests.processes import wait_until
+
+COMMIT = b"UPDATE runs_run\n       SET state"
+CLAIM = b"UPDATE runs_run\n   SET token"
+CUT = [Fate.ANSWER_LOST, Fate.REQUEST_LOST, Fate.BROKEN_OFF]
+CLEAN_RUN = 5  # commits: the intents of four calls, and the stop
+SUBMISSION = 4  # the commit after which a refund counts as sent
+
+
+def the_lease_runs_out(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).exclude(owner="").update(due_at=timezone.now())
+
+
+def assert_completed_once(engine: Engine, run: Run) -> None:
+    run.refresh_from_db()
+    assert (run.outcome, run.owner, run.due_at) == ("COMPLETED", "", None)
+    assert len(engine.calls("B456", "submit")) == len(engine.effects("B456")) == 1
+    assert run.events.filter(kind="stopped", text_row__text__contains="contract_met").count() == 1
+
+
+@contextmanager
+def in_another_thread() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as thread:
+        yield thread
+        thread.submit(connections.close_all).result()
+
+
+# A commit of a worker's
+
+
+@pytest.mark.parametrize("fate", CUT)
+@pytest.mark.parametrize("nth", range(1, CLEAN_RUN + 1))
+def test_whichever_commit_is_not_answered_the_worker_goes_on_as_if_it_had_been(
+    engine: Engine, to_database: Proxy, nth: int, fate: Fate
+) -> None:
+    run = engine.start("B456")
+    lost = to_database.doom(COMMIT, fate, nth)
+
+    assert not advance(run.pk)
+
+    assert lost.met.is_set()
+    assert_completed_once(engine, run)
+    assert (run.token, run.revision) == (1, CLEAN_RUN)
+    assert list(run.step_rows.values_list("status", flat=True)) == ["done"] * 4
+    assert engine.calls("B456", "lookup") == []  # nobody had to ask what became of it
+
+
+@pytest.mark.parametrize("fate", CUT)
+def test_a_run_that_is_given_back_without_an_answer_is_given_back_once(
+    engine: Engine, to_database: Proxy, settings: Settings, fate: Fate
+) -> None:
+    settings.ENGINE_SLICE = 0
+    run = engine.start("B456")
+    lost = to_database.doom(COMMIT, fate, nth=2)  # after the first call
+
+    assert advance(run.pk)
+
+    assert lost.met.is_set()
+    run.refresh_from_db()
+    assert (run.owner, run.token, run.revision) == ("", 1, 2)
+    while advance(run.pk):
+        pass
+    assert_completed_once(engine, run)
+
+
+def test_a_commit_that_is_still_being_carried_out_when_it_is_made_again_is_made_once(
+    engine: Engine, to_database: Proxy
+) -> None:
+    run = engine.start("B456")
+    known = connection.settings_dict
+    direct = psycopg.connect(host=known["HOST"], port=known["PORT"], dbname=known["NAME"], user=known["USER"])
+
+    def somebody_holds_the_row() -> None:
+        direct.execute("SELECT FROM runs_run FOR UPDATE")
+
+    def commits_that_wait() -> int:
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        found = direct.execute(waiting).fetchone()
+        assert found
+        return int(found[0])
+
+    left = to_database.doom(COMMIT, Fate.LEFT_ALONE, SUBMISSION, then=somebody_holds_the_row)
+    with direct, in_another_thread() as worker:
+        going_on = worker.submit(advance, run.pk)
+        wait_until(lambda: left.met.is_set() and commits_that_wait() == 2)
+        direct.rollback()
+        assert not going_on.result()
+
+    assert_completed_once(engine, run)
+    assert (run.token, run.revision) == (1, CLEAN_RUN)
+    assert run.events.filter(kind="write_sent").count() == 1
+
+
+@pytest.mark.parametrize("fate", [Fate.ANSWER_LOST, Fate.REQUEST_LOST])
+@pytest.mark.parametrize("nth", range(1, CLEAN_RUN + 1))
+def test_where_the_database_stays_away_after_a_commit_the_next_worker_finds_out(
+    engine: Engine, to_database: Proxy, monkeypatch: pytest.MonkeyPatch, nth: int, fate: Fate
+) -> None:
+    monkeypatch.setattr(commit, "RECONNECT_WITHIN", 0)
+    run = engine.start("B456")
+
+    def is_away() -> None:
+        to_database.away = True
+
+    to_database.doom(COMMIT, fate, nth, then=is_away)
+
+    with pytest.raises(OperationalError):
+        advance(run.pk)
+
+    to_database.away = False
+    connection.close()
+    assert len(engine.calls("B456", "submit")) == (nth > SUBMISSION)  # what nobody knows to be saved is not sent
+    the_lease_runs_out(run)
+    run = engine.carry_on(run)
+    if run.outcome == "WAITING":  # for the proof that nothing is on its way
+        run = engine.later(run)
+    assert_completed_once(engine, run)
+
+
+def test_where_another_worker_took_the_run_meanwhile_the_one_without_an_answer_stops(
+    engine: Engine, to_database: Proxy
+) -> None:
+    run = engine.start("B456")
+
+    def another_takes_it() -> None:
+        the_lease_runs_out(run)
+        advance(run.pk)
+        connection.close()  # of the proxy's thread
+
+    to_database.doom(COMMIT, Fate.ANSWER_LOST, SUBMISSION, then=another_takes_it)
+
+    assert not advance(run.pk)
+
+    run.refresh_from_db()
+    assert (run.outcome, run.token) == ("WAITING", 2)
+    assert engine.calls("B456", "submit") == []  # neither knew it to be unsent: the second asked, the first stopped
+    assert_completed_once(engine, engine.later(run))
+
+
+def test_a_commit_that_the_database_refuses_twice_is_not_made(engine: Engine) -> None:
+    run = engine.start("B456")
+    lease = commit.claim(run.pk, 30)
+    assert lease
+    run.refresh_from_db()
+    run.state = "no state that fits into twenty characters"
+
+    with pytest.raises(Exception, match="too long"):
+        commit.commit(lease, run, commit.Pending(), inbox_seen=0, hold_for=5)
+
+    run.refresh_from_db()
+    assert (run.state, run.revision) == ("received", 0)
+
+
+# A claim
+
+
+def test_a_claim_whose_answer_is_lost_is_nobodys_until_its_lease_runs_out(engine: Engine, to_database: Proxy) -> None:
+    run = engine.start("B456")
+    to_database.doom(CLAIM, Fate.ANSWER_LOST)
+
+    with pytest.raises(OperationalError):
+        advance(run.pk)
+
+    connection.close()
+    run.refresh_from_db()
+    assert (run.token, run.revision, run.dispatches) == (1, 0, 1)
+    assert not advance(run.pk)
+    assert Sweeper().sweep() == 0
+    the_lease_runs_out(run)
+    assert Sweeper().sweep() == 1
+    advance(run.pk)
+    assert_completed_once(engine, run)
