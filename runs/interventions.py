@@ -17,7 +17,7 @@ from uuid import UUID
 import jsonschema_rs
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -233,12 +233,20 @@ def send(
         _check_extension(run, content, by)
     if kind.move is Move.INPUT_CORRECTED:
         _check_correction(run, content, by)
-    with transaction.atomic():
-        # The row is locked first: what is checked here stays true until the event is in the inbox.
-        run = Run.objects.select_for_update(of=("self",)).select_related("holder").get(pk=run_id)
-        problem = _moved_on(run, seen) or _problem(kind, run, by, answers)
-        if problem is None:
-            return _deliver(run, kind, by, content, answers, seconds=proposal(kind, run))
+    delivered = None
+    try:
+        with transaction.atomic():
+            # The row is locked first: what is checked here stays true until the event is in the inbox.
+            run = Run.objects.select_for_update(of=("self",)).select_related("holder").get(pk=run_id)
+            problem = _moved_on(run, seen) or _problem(kind, run, by, answers)
+            if problem is None:
+                delivered = _deliver(run, kind, by, content, answers, seconds=proposal(kind, run))
+    except (OperationalError, InterfaceError):
+        if not delivered or not _landed(delivered):
+            raise
+    if delivered:
+        return delivered
+    assert problem
     _refuse(by, event, run, problem.code, problem.message, problem.field, problem.status)
 
 
@@ -428,6 +436,18 @@ def _deliver(
     Event.objects.record(run, "event_received", by, name=kind.move, payload=shown, answers=answers)
     _wake_after_commit(run.pk)
     return event
+
+
+def _landed(event: InboxEvent) -> bool:
+    """Whether an event is in the inbox although its commit was not answered; if so, as after any other commit."""
+    connection.close()
+    with transaction.atomic():
+        # That transaction has this row: who gets it has waited for its end.
+        Run.objects.select_for_update(of=("self",)).get(pk=event.run_id)
+        landed = InboxEvent.objects.filter(pk=event.pk).exists()
+        if landed:
+            _wake_after_commit(event.run_id)
+    return landed
 
 
 # Refusing

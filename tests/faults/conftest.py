@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from django.conf import settings as product
 from django.db import connection
+from kombu import pools
 from pytest_django.fixtures import Settings
 
 from takeover.celery import app
@@ -66,6 +66,6 @@ def to_broker() -> Iterator[Proxy]:
 
 
 def _publish_by(address: str) -> None:
-    app.conf.broker_url = address
-    app.pool.force_close_all()
+    pools.reset()
     app._pool = app.amqp._producer_pool = None
+    app.conf.broker_url = address

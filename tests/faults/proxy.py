@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from select import select
@@ -135,7 +136,5 @@ class Proxy:
 
 
 def _shut(end: socket.socket) -> None:
-    try:
+    with suppress(OSError):  # it may be shut already
         end.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass  # it is shut already

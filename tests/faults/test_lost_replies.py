@@ -3,20 +3,27 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 from django.db import OperationalError, connection, connections
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
+from runs import interventions
 from runs.engine import commit
 from runs.engine.advance import advance
 from runs.engine.sweep import Sweeper
+from runs.engine.tasks import wake
 from runs.models import Run
 from tests.engine.conftest import Engine
 from tests.faults.proxy import Fate, Proxy
-from tests.processes import wait_until
+from tests.faults.test_workers import a_run_nobody_was_told_about
+from tests.people import person
+from tests.processes import BackOffice, Broker, Standing, wait_until
 
 COMMIT = b"UPDATE runs_run\n       SET state"
 CLAIM = b"UPDATE runs_run\n   SET token"
@@ -190,3 +197,143 @@ def test_a_claim_whose_answer_is_lost_is_nobodys_until_its_lease_runs_out(engine
     assert Sweeper().sweep() == 1
     advance(run.pk)
     assert_completed_once(engine, run)
+
+
+# A person's decision
+
+END = b"COMMIT\0"
+
+
+@pytest.fixture
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+    monkeypatch.setattr("runs.engine.tasks.advance_run.delay", found.append)
+    return found
+
+
+@pytest.fixture
+def waiting(engine: Engine) -> Run:
+    """A refund above 100 EUR: it waits for Bob."""
+    engine.back_office.change_order("B456", amount_minor=150_00)
+    run = engine.run("B456")
+    assert run.stop_reason == "approval_required"
+    return run
+
+
+@pytest.fixture
+def bob(transactional_db: None) -> Client:
+    client = Client(raise_request_exception=False)
+    client.force_login(person("bob"))
+    return client
+
+
+def approve(bob: Client, run: Run) -> tuple[int, str]:
+    """Bob presses Approve. Returns the status and the text of what he sees."""
+    seen = {"answers": run.effects.get().plan_digest}
+    answer = bob.post(reverse("event", args=[run.pk, "approval_granted"]), seen)
+    return answer.status_code, answer.content.decode()
+
+
+def test_a_decision_that_landed_without_an_answer_is_accepted_and_counts_once(
+    engine: Engine, waiting: Run, bob: Client, to_database: Proxy, woken: list[str]
+) -> None:
+    lost = to_database.doom(END, Fate.ANSWER_LOST)
+    in_between = len(waiting.events.all())
+
+    status, _ = approve(bob, waiting)
+
+    assert lost.met.is_set()
+    assert status == 302  # back to the case, as always
+    assert woken == [str(waiting.pk)]
+    assert waiting.inbox.get().name == "approval_granted"
+    assert len(waiting.events.all()) == in_between + 1
+
+    status, page = approve(bob, waiting)
+
+    assert status == 409
+    assert "bob approved this plan" in page
+    assert_completed_once(engine, engine.carry_on(waiting, until=lambda run: run.outcome == "COMPLETED"))
+
+
+def test_a_decision_that_did_not_land_is_not_called_accepted_and_can_be_made_again(
+    engine: Engine, waiting: Run, bob: Client, to_database: Proxy, woken: list[str]
+) -> None:
+    to_database.doom(END, Fate.REQUEST_LOST)
+
+    status, page = approve(bob, waiting)
+
+    assert status == 500
+    assert "may or may not have been saved" in page
+    assert not woken
+    assert not waiting.inbox.exists()
+    assert approve(bob, waiting)[0] == 302
+    assert_completed_once(engine, engine.carry_on(waiting, until=lambda run: run.outcome == "COMPLETED"))
+
+
+def test_a_start_whose_answer_is_lost_is_found_by_the_second_press(
+    engine: Engine, to_database: Proxy, woken: list[str]
+) -> None:
+    support = person("support")
+    to_database.doom(END, Fate.ANSWER_LOST)
+
+    with pytest.raises(OperationalError):
+        interventions.start("refund_request", {"order_id": "B456"}, support)
+
+    connection.close()
+    run, is_new = interventions.start("refund_request", {"order_id": "B456"}, support)
+    assert not is_new
+    assert not woken  # nobody was told, so the sweeper finds it
+    assert Sweeper().sweep() == 1
+    advance(run.pk)
+    assert_completed_once(engine, run)
+
+
+# A wake-up
+
+
+def test_a_wake_up_that_is_sent_twice_for_want_of_a_receipt_moves_the_run_once(
+    worker: Standing, back_office: BackOffice, to_broker: Proxy
+) -> None:
+    run = Run.objects.create(**a_run_nobody_was_told_about())
+    lost = [to_broker.doom(b"LPUSH", Fate.ANSWER_LOST) for _ in range(2)]
+
+    assert not wake(run.pk)  # as far as anybody knows here; the sweeper would see to it
+
+    assert all(each.met.is_set() for each in lost)
+    wait_until(lambda: Run.objects.get(pk=run.pk).outcome == "COMPLETED")
+    wait_until(Broker().is_empty)
+    run.refresh_from_db()
+    assert list(run.step_rows.values_list("seq", flat=True)) == [1, 2, 3, 4]
+    assert "Traceback" not in worker.said()
+
+
+# A service
+
+
+@pytest.mark.parametrize("fate", [Fate.ANSWER_LOST, Fate.BROKEN_OFF])
+def test_a_submission_whose_answer_is_cut_off_is_looked_up_and_not_sent_again(
+    engine: Engine, settings: Settings, fate: Fate
+) -> None:
+    with Proxy(urlsplit(engine.back_office.url).port or 0) as to_service:
+        settings.SERVICES = {"back_office": {"url": f"http://127.0.0.1:{to_service.port}", "token": "demo-key"}}
+        lost = to_service.doom(b"POST /refunds", fate)
+        run = engine.run("B456")
+
+    assert lost.met.is_set()
+    assert_completed_once(engine, run)
+    assert len(engine.calls("B456", "lookup")) == 1
+
+
+def test_a_submission_that_never_arrived_is_sent_again_only_after_its_absence_is_proven(
+    engine: Engine, settings: Settings
+) -> None:
+    with Proxy(urlsplit(engine.back_office.url).port or 0) as to_service:
+        settings.SERVICES = {"back_office": {"url": f"http://127.0.0.1:{to_service.port}", "token": "demo-key"}}
+        to_service.doom(b"POST /refunds", Fate.REQUEST_LOST)
+        run = engine.run("B456")
+        assert (run.outcome, run.stop_reason) == ("WAITING", "effect_unknown")
+        run = engine.later(run)
+
+    assert_completed_once(engine, run)
+    key = {call["operation_key"] for call in engine.calls("B456", "submit") + engine.calls("B456", "lookup")}
+    assert key == {run.effects.get().operation_key}
