@@ -22,7 +22,7 @@ from django.db import DatabaseError, connection
 from runs.domain.decision import Kind, decide
 from runs.domain.effects import EffectState, WritePlan
 from runs.domain.progress import attempt_fingerprint
-from runs.domain.proposals import Claim
+from runs.domain.proposals import Ask, Claim
 from runs.domain.states import FINAL, Move, State, StepKind, StopReason
 from runs.engine import calls, commit
 from runs.engine.commit import LeaseLost
@@ -96,6 +96,9 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 raise LeaseLost
             case Kind.STOP:
                 assert verdict.reason
+                if isinstance(outlook.proposal, Ask) and verdict.reason is StopReason.QUESTION_ASKED:
+                    # Like a claim: who only ever asks uses its budget up.
+                    held.ledger = held.ledger.reserve(outlook.charge).settle(outlook.charge)
                 stop(held, verdict.reason, outlook.found)
             case Kind.RETRY:
                 again_at = _retry_at(held)

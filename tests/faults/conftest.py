@@ -66,6 +66,6 @@ def to_broker() -> Iterator[Proxy]:
 
 
 def _publish_by(address: str) -> None:
-    pools.reset()
+    pools.reset()  # type: ignore[no-untyped-call]
     app._pool = app.amqp._producer_pool = None
     app.conf.broker_url = address
