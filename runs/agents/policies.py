@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from runs.domain.effects import WritePlan, names_otherwise
 from runs.domain.proposals import Ask, Claim, Proposal, Write
@@ -39,7 +39,8 @@ def _what_is_wrong(plan: WritePlan, workflow: Workflow, context: Context) -> str
     """Why a planned write is not even considered, as a sentence; empty where it is."""
     try:
         text = json.dumps(vars(plan), allow_nan=False)
-        kept = isinstance(plan.params, Mapping) and clean(content := json.loads(text)) == content
+        content = json.loads(text)
+        kept = clean(content) == content and isinstance(content["params"], dict)
     except (TypeError, ValueError, RecursionError):
         kept = False
     if not kept or len(text) > MOST_PLAN:

@@ -17,7 +17,7 @@ from time import monotonic
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, InterfaceError, connection
 
 from runs.domain.decision import Kind, decide
 from runs.domain.effects import EffectState, WritePlan
@@ -51,6 +51,11 @@ def advance(run_id: UUID) -> bool:
         log.info("Run %s is in other hands; nothing was changed", run_id)
         calls.keep_late(held)
         return False
+    except (DatabaseError, InterfaceError):
+        # What of it was saved, nobody knows: the lease runs out, and an answer in hand is there for who is next.
+        commit.reconnect()
+        calls.keep_late(held)
+        raise
 
 
 def _park(held: Held) -> bool:
@@ -75,7 +80,7 @@ def _drive(held: Held) -> bool:
     held.resume()
     try:
         given_back = _carry_on(held, monotonic() + settings.ENGINE_SLICE)
-    except (LeaseLost, DatabaseError):
+    except (LeaseLost, DatabaseError, InterfaceError):
         raise
     except Exception as problem:
         # A defect of a workflow or of ours must not run round and round: the run stops, with its answer in hand.

@@ -252,7 +252,7 @@ def commit(
         row = _row(COMMIT, parameters)
     except (OperationalError, InterfaceError) as problem:
         log.warning("A commit of run %s was not answered (%s); it is made again", lease.run, problem)
-        _reconnect()
+        reconnect()
         row = _row(COMMIT, parameters) or _row(LANDED, parameters)
     if not row:
         raise LeaseLost
@@ -260,7 +260,7 @@ def commit(
     return int(row[0])
 
 
-def _reconnect() -> None:
+def reconnect() -> None:
     """Wait for a database that restarts. Raises OperationalError where it stays away."""
     connection.close()
     give_up_at = monotonic() + RECONNECT_WITHIN

@@ -21,6 +21,7 @@ class Fate(Enum):
     ANSWER_LOST = "carried out, and cut before a byte of the answer"
     BROKEN_OFF = "carried out, and reset in the middle of the answer"
     HELD_UP = "carried out, and the answer is withheld while the connection stands"
+    REPLACED = "carried out, and answered with something else"
 
 
 @dataclass
@@ -31,6 +32,7 @@ class Doom:
     fate: Fate
     nth: int
     then: Callable[[], None]  # called at that moment, before anybody learns of it
+    answer: bytes  # instead of the server's
     met: threading.Event = field(default_factory=threading.Event)
 
 
@@ -54,8 +56,15 @@ class Proxy:
         self.listener.close()
         self.cut()
 
-    def doom(self, request: bytes, fate: Fate, nth: int = 1, then: Callable[[], None] = lambda: None) -> Doom:
-        self.dooms.append(doom := Doom(request, fate, nth, then))
+    def doom(
+        self,
+        request: bytes,
+        fate: Fate,
+        nth: int = 1,
+        then: Callable[[], None] = lambda: None,
+        answer: bytes = b"",
+    ) -> Doom:
+        self.dooms.append(doom := Doom(request, fate, nth, then, answer))
         return doom
 
     def cut(self) -> None:
@@ -130,6 +139,8 @@ class Proxy:
         if doom.fate is Fate.BROKEN_OFF:
             client.sendall(answer[: len(answer) // 2])
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        if doom.fate is Fate.REPLACED:
+            client.sendall(doom.answer)
         doom.met.set()
         if doom.fate is Fate.HELD_UP:
             select([client], [], [])  # until the client has had enough, or everybody is cut
