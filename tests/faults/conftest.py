@@ -1,14 +1,18 @@
 """Connections of this process by way of a proxy that loses what it is told to."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from typing import Any
 
+import psycopg
 import pytest
 from django.conf import settings as product
-from django.db import connection
+from django.db import connection, connections
 from kombu import pools
 from pytest_django.fixtures import Settings
 
+from runs.engine import calls
 from takeover.celery import app
 from tests.engine.conftest import Engine
 from tests.faults.proxy import Proxy
@@ -69,3 +73,42 @@ def _publish_by(address: str) -> None:
     pools.reset()  # type: ignore[no-untyped-call]
     app._pool = app.amqp._producer_pool = None
     app.conf.broker_url = address
+
+
+@contextmanager
+def in_another_thread() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as thread:
+        yield thread
+        thread.submit(connections.close_all).result()
+
+
+@contextmanager
+def somebody_else() -> Iterator[psycopg.Connection[Any]]:
+    """Another session on this process's database, by the way that leads there now."""
+    known = connection.settings_dict
+    with closing(
+        psycopg.connect(host=known["HOST"], port=known["PORT"] or None, dbname=known["NAME"], user=known["USER"])
+    ) as other:
+        yield other
+
+
+def commits_that_wait(other: psycopg.Connection[Any]) -> int:
+    """How many wait for the row that the other session holds."""
+    other.execute("SELECT pg_stat_clear_snapshot()")  # it would see the same in all of its transaction
+    everybody = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    found = other.execute(f"{everybody} AND wait_event_type = 'Lock'").fetchone()
+    return int(found[0]) if found else 0
+
+
+def when(monkeypatch: pytest.MonkeyPatch, operation: str, happens: Callable[[], object]) -> None:
+    """Let something happen once while a call of this name is under way: after it was answered, before that is saved."""
+    perform = calls._perform
+
+    def performed(held: Any, planned: Any, until: float) -> Any:
+        result = perform(held, planned, until)
+        if planned.tool.name == operation:
+            monkeypatch.setattr(calls, "_perform", perform)
+            happens()
+        return result
+
+    monkeypatch.setattr(calls, "_perform", performed)

@@ -17,7 +17,6 @@ class Fate(Enum):
     """What befalls a request, or the answer to it."""
 
     REQUEST_LOST = "cut before it arrives"
-    LEFT_ALONE = "it arrives, and the one who sent it is cut off before it is carried out"
     ANSWER_LOST = "carried out, and cut before a byte of the answer"
     BROKEN_OFF = "carried out, and reset in the middle of the answer"
     HELD_UP = "carried out, and the answer is withheld while the connection stands"
@@ -109,10 +108,8 @@ class Proxy:
                     return
                 doom = doom or self._doomed(request, piece)
                 request += piece
-                if doom and doom.fate in {Fate.REQUEST_LOST, Fate.LEFT_ALONE}:
+                if doom and doom.fate is Fate.REQUEST_LOST:
                     doom.then()
-                    if doom.fate is Fate.LEFT_ALONE:
-                        server.sendall(piece)
                     doom.met.set()
                     return
                 server.sendall(piece)

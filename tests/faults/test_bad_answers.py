@@ -90,7 +90,7 @@ def test_a_run_in_the_middle_is_not_judged_by_a_later_version_of_its_workflow(
         ("huge", {}, "The answer was larger than 1000000 bytes."),
         ("malformed", {}, "The answer was not a JSON object."),
         ("empty", {}, "The answer was not a JSON object."),
-        ("slow", {"seconds": 60}, "No answer within 0.3 s."),
+        ("slow", {"seconds": 60}, "No answer within 0."),
     ],
 )
 @pytest.mark.parametrize("where", ["orders", "submit", "lookup"])

@@ -2,20 +2,18 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from uuid import UUID
 
-import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import OperationalError, connection
 from pytest_django.fixtures import Settings
 
 from runs import interventions
-from runs.engine import calls, commit
+from runs.engine import commit
 from runs.engine.advance import advance
 from runs.engine.sweep import Sweeper
 from runs.engine.tasks import advance_run, wake
@@ -23,12 +21,18 @@ from runs.models import Run
 from takeover.supervisor import postgres
 from takeover.supervisor.children import stop
 from tests.engine.conftest import Engine
-from tests.faults.conftest import database_address, database_at
+from tests.faults.conftest import (
+    commits_that_wait,
+    database_address,
+    database_at,
+    in_another_thread,
+    somebody_else,
+    when,
+)
 from tests.faults.proxy import Fate, Proxy
 from tests.faults.test_lost_replies import (
     SUBMISSION,
     assert_completed_once,
-    in_another_thread,
     the_lease_runs_out,
 )
 from tests.faults.test_workers import StartWorker, outcome
@@ -79,20 +83,6 @@ def server(transactional_db: None, _server: Server) -> Iterator[Server]:
             cursor.execute("TRUNCATE runs_run, auth_user CASCADE")
 
 
-def when(monkeypatch: pytest.MonkeyPatch, operation: str, happens: Callable[[], object]) -> None:
-    """Let something happen once while a call of this name is under way: after it was answered, before that is saved."""
-    perform = calls._perform
-
-    def performed(held: Any, planned: Any, until: float) -> Any:
-        result = perform(held, planned, until)
-        if planned.tool.name == operation:
-            monkeypatch.setattr(calls, "_perform", perform)
-            happens()
-        return result
-
-    monkeypatch.setattr(calls, "_perform", performed)
-
-
 def test_a_worker_goes_on_with_a_database_that_crashed_and_recovered_during_its_call(
     engine: Engine, server: Server, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
@@ -127,25 +117,16 @@ def test_a_commit_that_the_database_crashes_in_is_made_again(
     settings.ENGINE_SLICE = 60
     monkeypatch.setattr(commit, "RECONNECT_WITHIN", 30)
     run = engine.start("B456")
-    direct = psycopg.connect(host=str(server.folder), dbname="takeover", user="takeover")
-    when(monkeypatch, "read_order", lambda: direct.execute("SELECT FROM runs_run FOR UPDATE"))
-    with in_another_thread() as worker:
+    with in_another_thread() as worker, somebody_else() as other:
+        when(monkeypatch, "read_order", lambda: other.execute("SELECT FROM runs_run FOR UPDATE"))
         going_on = worker.submit(advance, run.pk)
-        wait_until(lambda: commits_that_wait(server) == 1)
+        wait_until(lambda: commits_that_wait(other) == 1)
         server.crash_and_recover()
         going_on.result()
-    direct.close()
     connection.close()  # which had its session on the server too
 
     assert_completed_once(engine, run)
     assert run.token == 1
-
-
-def commits_that_wait(server: Server) -> int:
-    with psycopg.connect(host=str(server.folder), dbname="takeover", user="takeover") as asking:
-        found = asking.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'").fetchone()
-    assert found
-    return int(found[0])
 
 
 def test_a_worker_that_starts_before_its_database_does_its_work_once_that_is_there(

@@ -1,13 +1,9 @@
 """Answers that are lost on their way back, from the database, the broker and a service: nothing happens twice."""
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-import psycopg
 import pytest
-from django.db import OperationalError, connection, connections
+from django.db import OperationalError, connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -20,6 +16,7 @@ from runs.engine.sweep import Sweeper
 from runs.engine.tasks import wake
 from runs.models import Run
 from tests.engine.conftest import Engine
+from tests.faults.conftest import commits_that_wait, in_another_thread, somebody_else, when
 from tests.faults.proxy import Fate, Proxy
 from tests.faults.test_workers import a_run_nobody_was_told_about
 from tests.people import person
@@ -29,7 +26,7 @@ COMMIT = b"UPDATE runs_run\n       SET state"
 CLAIM = b"UPDATE runs_run\n   SET token"
 CUT = [Fate.ANSWER_LOST, Fate.REQUEST_LOST, Fate.BROKEN_OFF]
 CLEAN_RUN = 5  # commits: the intents of four calls, and the stop
-SUBMISSION = 4  # the commit after which a refund counts as sent
+SUBMISSION = 4  # the commit from which on a refund counts as sent
 
 
 def the_lease_runs_out(run: Run) -> None:
@@ -41,13 +38,6 @@ def assert_completed_once(engine: Engine, run: Run) -> None:
     assert (run.outcome, run.owner, run.due_at) == ("COMPLETED", "", None)
     assert len(engine.calls("B456", "submit")) == len(engine.effects("B456")) == 1
     assert run.events.filter(kind="stopped", text_row__text__contains="contract_met").count() == 1
-
-
-@contextmanager
-def in_another_thread() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as thread:
-        yield thread
-        thread.submit(connections.close_all).result()
 
 
 # A commit of a worker's
@@ -89,30 +79,20 @@ def test_a_run_that_is_given_back_without_an_answer_is_given_back_once(
 
 
 def test_a_commit_that_is_still_being_carried_out_when_it_is_made_again_is_made_once(
-    engine: Engine, to_database: Proxy
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     run = engine.start("B456")
-    known = connection.settings_dict
-    direct = psycopg.connect(host=known["HOST"], port=known["PORT"], dbname=known["NAME"], user=known["USER"])
-
-    def somebody_holds_the_row() -> None:
-        direct.execute("SELECT FROM runs_run FOR UPDATE")
-
-    def commits_that_wait() -> int:
-        waiting = (
-            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        )
-        found = direct.execute(waiting).fetchone()
-        assert found
-        return int(found[0])
-
-    left = to_database.doom(COMMIT, Fate.LEFT_ALONE, SUBMISSION, then=somebody_holds_the_row)
-    with direct, in_another_thread() as worker:
+    with in_another_thread() as worker, somebody_else() as other:
+        to_database: Proxy = request.getfixturevalue("to_database")
+        when(monkeypatch, "read_policies", lambda: other.execute("SELECT FROM runs_run FOR UPDATE"))
         going_on = worker.submit(advance, run.pk)
-        wait_until(lambda: left.met.is_set() and commits_that_wait() == 2)
-        direct.rollback()
+        wait_until(lambda: commits_that_wait(other) == 1)
+        to_database.cut()  # the server does not notice, and goes on waiting for the row
+        wait_until(lambda: commits_that_wait(other) == 2)
+        other.rollback()
         assert not going_on.result()
 
+    connection.close()  # which was cut too
     assert_completed_once(engine, run)
     assert (run.token, run.revision) == (1, CLEAN_RUN)
     assert run.events.filter(kind="write_sent").count() == 1

@@ -39,35 +39,43 @@ def run_with(engine: Engine, monkeypatch: pytest.MonkeyPatch, policy: Answers) -
     return engine.run("B456", policy="odd")
 
 
-@pytest.mark.parametrize(
-    ("policy", "reason", "sentence"),
-    [
-        (plan(operation="transfer_money"), "question_asked", "“transfer_money”"),
-        (plan(operation="read_order"), "question_asked", "“read_order”"),
-        (plan(operation=7), "question_asked", "“7”"),
-        (plan(operation="submit_refund\0"), "question_asked", "on record"),
-        (plan(params={"order_id": {1, 2}}), "question_asked", "on record"),
-        (plan(params={"order_id": float("nan")}), "question_asked", "on record"),
-        (plan(params=["B456"]), "question_asked", "on record"),
-        (plan(params=None), "question_asked", "on record"),
-        (plan(params={"note": "x" * 50_000_000}), "question_asked", "on record"),
-        (plan(params={"order_id": "A123"}), "question_asked", "for order_id A123, and was asked for B456"),
-        (plan(params={"order_id": True}), "question_asked", "for order_id True"),
-        (breaks, "question_asked", "RuntimeError"),
-        (says(None), "question_asked", "no proposal"),
-        (says("All done!"), "question_asked", "no proposal"),
-        (says([Claim("done")] * 100), "question_asked", "no proposal"),
-        (says(Claim(7)), "question_asked", "no proposal"),  # type: ignore[arg-type]
-        (says(Write(None)), "question_asked", "no proposal"),  # type: ignore[arg-type]
-        (says(Ask("What now?")), "question_asked", "What now?"),
-        (says(Ask("no \0 such \ud800 word" * 100_000)), "question_asked", "no \N{REPLACEMENT CHARACTER} such"),
-        (says(Claim("done \0\ud800" * 100_000)), "no_progress", "keeps saying"),
-    ],
-    ids=str,
-)
-def test_it_stops_for_a_person_with_a_sentence(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, policy: Answers, reason: str, sentence: str
-) -> None:
+# Each with the reason of the stop and what the question holds.
+ODD: dict[str, tuple[Answers, str, str]] = {
+    "a tool that nobody has": (plan(operation="transfer_money"), "question_asked", "“transfer_money”"),
+    "a read as a write": (plan(operation="read_order"), "question_asked", "“read_order”"),
+    "a number for a tool": (plan(operation=7), "question_asked", "“7”"),
+    "a name that cannot be stored": (plan(operation="submit_refund\0"), "question_asked", "on record"),
+    "parameters that are no data": (plan(params={"order_id": {1, 2}}), "question_asked", "on record"),
+    "a number that is none": (plan(params={"amount_minor": float("nan")}), "question_asked", "on record"),
+    "a list for parameters": (plan(params=["B456"]), "question_asked", "on record"),
+    "no parameters": (plan(params=None), "question_asked", "on record"),
+    "50 MB of parameters": (plan(params={"note": "x" * 50_000_000}), "question_asked", "on record"),
+    "somebody else's order": (
+        plan(params={"order_id": "A123"}),
+        "question_asked",
+        "order_id A123, and was asked for B456",
+    ),
+    "true for an order": (plan(params={"order_id": True}), "question_asked", "order_id True"),
+    "it breaks": (breaks, "question_asked", "RuntimeError"),
+    "nothing": (says(None), "question_asked", "a NoneType that is no proposal"),
+    "a text": (says("All done!"), "question_asked", "a str that is no proposal"),
+    "a hundred at once": (says([Claim("done")] * 100), "question_asked", "a list that is no proposal"),
+    "a claim of nothing": (says(Claim(7)), "question_asked", "no proposal"),  # type: ignore[arg-type]
+    "a write of nothing": (says(Write(None)), "question_asked", "no proposal"),  # type: ignore[arg-type]
+    "a question": (says(Ask("What now?")), "question_asked", "What now?"),
+    "an endless question": (
+        says(Ask("no \0 such \ud800 word" * 100_000)),
+        "question_asked",
+        "no \N{REPLACEMENT CHARACTER} such",
+    ),
+    "an endless claim": (says(Claim("done \0\ud800" * 100_000)), "no_progress", "keeps saying"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_it_stops_for_a_person_with_a_sentence(engine: Engine, monkeypatch: pytest.MonkeyPatch, odd: str) -> None:
+    policy, reason, sentence = ODD[odd]
+
     run = run_with(engine, monkeypatch, policy)
 
     assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", reason)

@@ -19,9 +19,8 @@ from runs.engine.sweep import Sweeper
 from runs.engine.tasks import advance_run, wake
 from takeover.supervisor.children import CLONE
 from tests.engine.conftest import Engine
-from tests.faults.conftest import database_at
-from tests.faults.test_bad_days import when
-from tests.faults.test_lost_replies import assert_completed_once, in_another_thread
+from tests.faults.conftest import database_at, in_another_thread, when
+from tests.faults.test_lost_replies import assert_completed_once
 from tests.faults.test_workers import StartWorker, outcome, start, submits, the_lease_runs_out
 from tests.processes import BackOffice, Broker, Standing, wait_until
 
