@@ -144,7 +144,7 @@ def test_a_worker_that_starts_before_its_database_does_its_work_once_that_is_the
 
         to_database.away = False
         wake_by_hand(run)  # as the sweeper does
-        wait_until(lambda: outcome(run) == "COMPLETED")
+        wait_until(lambda: outcome(run) == "COMPLETED", within=60)
 
 
 def wake_by_hand(run: Run) -> None:
@@ -251,5 +251,5 @@ def test_after_a_broker_came_back_empty_the_sweeper_s_wake_ups_arrive(
     start_worker()
     Sweeper().sweep()
 
-    wait_until(lambda: outcome(run) == "COMPLETED")
+    wait_until(lambda: outcome(run) == "COMPLETED", within=60)
     assert_completed_once(engine, run)

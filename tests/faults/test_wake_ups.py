@@ -104,7 +104,7 @@ def test_a_worker_that_stood_still_in_a_call_changes_nothing_once_it_goes_on(
     the_lease_runs_out(run)
     Broker().send_listeners_away()
     wake(run.pk)
-    wait_until(lambda: outcome(run) == "COMPLETED")
+    wait_until(lambda: outcome(run) == "COMPLETED", within=60)
     before = run.events.count()
     os.killpg(first.process.pid, signal.SIGCONT)
     wait_until(lambda: "is in other hands; nothing was changed" in (tmp_path / f"{first.name}.log").read_text())
