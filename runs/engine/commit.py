@@ -26,7 +26,7 @@ from runs.domain.states import FINAL, Move
 from runs.models import Run
 
 log = logging.getLogger(__name__)
-RECONNECT_WITHIN = 3.0  # seconds: a restart's time, and less than a lease is longer than the call it covers
+RECONNECT_WITHIN = 3.0  # seconds, for a restart; a lease outlasts the call it covers by more (calls.MARGIN)
 
 
 class LeaseLost(Exception):
