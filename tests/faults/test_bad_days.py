@@ -18,6 +18,7 @@ from runs.engine.advance import advance
 from runs.engine.sweep import Sweeper
 from runs.engine.tasks import advance_run, wake
 from runs.models import Run
+from takeover.celery import app
 from takeover.supervisor import postgres
 from takeover.supervisor.children import stop
 from tests.engine.conftest import Engine
@@ -236,6 +237,21 @@ def test_decisions_are_accepted_while_the_broker_is_away_and_take_effect_by_the_
 
     assert_completed_once(engine, run)
     assert outcome(withdrawn) == "CANCELLED"
+
+
+def test_a_broker_that_stands_still_keeps_nobody_from_starting_a_run(
+    engine: Engine, to_broker: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setitem(app.conf.broker_transport_options, "socket_timeout", 0.2)
+    silent = [to_broker.doom(b"LPUSH", Fate.HELD_UP) for _ in range(2)]  # the wake-up and its one repetition
+
+    run = engine.start("B456")
+
+    assert all(each.met.is_set() for each in silent)
+    assert run.outcome == ""
+    assert Sweeper().sweep() == 1
+    Broker().forget()
 
 
 def test_after_a_broker_came_back_empty_the_sweeper_s_wake_ups_arrive(
