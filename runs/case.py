@@ -15,7 +15,7 @@ from django.utils import timezone
 from runs.domain.budget import Dimension, Ledger, Line
 from runs.domain.contract import Fact, Value
 from runs.domain.effects import INDEFINITE, MEANING, SENDABLE, UNRESOLVED, Answer, Effect
-from runs.domain.interventions import CATALOGUE, FROM_PEOPLE, Standing, why_not
+from runs.domain.interventions import CATALOGUE, FROM_PEOPLE, Declared, Standing, why_not
 from runs.domain.package import VERSION, fold
 from runs.domain.progress import changes
 from runs.domain.redaction import identifiers, redact
@@ -311,7 +311,12 @@ def standing(run: Run, effects: Iterable[Effect] | None = None) -> Standing:
         follow_up_checks_left=run.ledger.left(Dimension.FOLLOW_UP_CHECKS) or 0,
         approved_unsent=any(effect.approved_digest and effect.state in SENDABLE for effect in known),
         anything_sent=any(effect.times_sent and effect.state not in SENDABLE for effect in known),
+        declared=_declared(registry.find(run.workflow, run.workflow_version)),
     )
+
+
+def _declared(workflow: Workflow | None) -> frozenset[Declared]:
+    return frozenset({Declared.COMPENSATION}) if workflow and workflow.undo else frozenset()
 
 
 def _events(run: Run, effects: Iterable[Effect]) -> list[dict[str, Any]]:
@@ -375,6 +380,8 @@ def _event_line(event: Event) -> dict[str, Any] | None:
                 says, tone = "Completed: every assertion is met.", "good"
         case "write_sent":
             says = f"Intent saved, then sent under key {content.get('operation_key')}."
+        case "effect_compensated":
+            says, tone = f"Undone: the write under key {content.get('operation_key')}.", "good"
         case "claimed_completion":
             says, tone = "The agent said that it was finished. The contract does not bear it out.", "bad"
             quote, quote_by = str(content.get("says", "")), "The agent wrote (not evidence)"

@@ -161,6 +161,9 @@ def is_idle(worker: Standing) -> bool:
     return not any(replies.values())
 
 
+CREDENTIAL = {"Authorization": "Bearer demo-key"}
+
+
 class BackOffice:
     """The oracle: what really happened, and the faults that make it hard to know."""
 
@@ -180,6 +183,17 @@ class BackOffice:
 
     def change_order(self, order_id: str, **fields: Any) -> None:
         self.client.put(f"/control/orders/{order_id}", json=fields).raise_for_status()
+
+    def settle(self, operation_key: str, state: str) -> None:
+        """The service makes up its mind about a refund: accepted or rejected, and then paid."""
+        self.client.put(f"/control/refunds/{operation_key}", json={"state": state}).raise_for_status()
+
+    def submit(self, order_id: str, operation_key: str, amount_minor: int) -> Any:
+        """A refund that somebody else asks for, or a run that the test does not play."""
+        body = {"order_id": order_id, "amount_minor": amount_minor, "currency": "EUR"}
+        answer = self.client.post("/refunds", json=body, headers={"Idempotency-Key": operation_key, **CREDENTIAL})
+        assert answer.is_success, answer.text
+        return answer.json()
 
     def ledger(self, order_id: str) -> Any:
         answer = self.client.get("/control/ledger", params={"order_id": order_id})

@@ -43,6 +43,7 @@ Charge = Mapping[Dimension, int]
 READ: Charge = {Dimension.STEPS: 1, Dimension.TOOL_ATTEMPTS: 1}
 FIRST_WRITE: Charge = {Dimension.STEPS: 1, Dimension.TOOL_ATTEMPTS: 1, Dimension.EXTERNAL_WRITES: 1}
 RESEND: Charge = {Dimension.STEPS: 1, Dimension.TOOL_ATTEMPTS: 1}  # another attempt, not another write
+UNDO: Charge = {Dimension.STEPS: 1, Dimension.TOOL_ATTEMPTS: 1}  # as many as there were writes, and no more
 CLAIM: Charge = {Dimension.STEPS: 1}
 SCHEDULED_LOOK_UP: Charge = {Dimension.STATUS_CHECKS: 1}
 ASKED_LOOK_UP: Charge = {Dimension.FOLLOW_UP_CHECKS: 1}

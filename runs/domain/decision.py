@@ -12,7 +12,7 @@ from runs.domain.budget import STOP_REASON, Dimension
 from runs.domain.contract import Value
 from runs.domain.effects import EffectState
 from runs.domain.errors import ErrorClass, Failure
-from runs.domain.states import StopReason
+from runs.domain.states import Recovery, StopReason
 
 
 class FactsState(StrEnum):
@@ -70,7 +70,8 @@ class Situation:
     next_step: NextStep
     holds_lease: bool = True
     cancel_requested: bool = False
-    effects: frozenset[EffectState] = field(default_factory=frozenset)
+    undo: Recovery = Recovery.NONE  # somebody decided to undo what took effect: COMPENSATE, or MANUAL if it cannot be
+    effects: frozenset[EffectState] = field(default_factory=frozenset)  # without those that undo others
     open_effect: OpenEffect | None = None
     contradiction: bool = False
     refused: bool = False
@@ -115,7 +116,9 @@ def _cancelled(s: Situation) -> Verdict | None:
     if not s.cancel_requested or s.open_effect:
         return None  # rule 9 asks the authority first, under the cancellation's own reason
     if EffectState.CONFIRMED in s.effects:
-        return _stop(StopReason.CANCELLED_TOO_LATE)
+        if s.undo is Recovery.COMPENSATE:
+            return None
+        return _stop(StopReason.NOT_REVERSIBLE if s.undo is Recovery.MANUAL else StopReason.CANCELLED_TOO_LATE)
     if EffectState.COMPENSATED in s.effects:
         return _stop(StopReason.CANCELLED_COMPENSATED)
     was_sent = s.effects & {EffectState.ABSENT, EffectState.REJECTED}
@@ -123,8 +126,10 @@ def _cancelled(s: Situation) -> Verdict | None:
 
 
 def _gates(s: Situation) -> bool:
-    """Whether rules 3 to 5 apply: they permit new actions, and say nothing about a write that is already out there."""
-    return s.open_effect is None and (s.next_step is NextStep.WRITE or EffectState.CONFIRMED not in s.effects)
+    """Whether rules 3 to 5 apply: they permit new actions, and say nothing about a write that is already out there,
+    nor about undoing it."""
+    new = s.next_step is NextStep.WRITE or EffectState.CONFIRMED not in s.effects
+    return s.open_effect is None and s.undo is Recovery.NONE and new
 
 
 def _unauthorised(s: Situation) -> Verdict | None:
@@ -147,6 +152,11 @@ def _facts_unclear(s: Situation) -> Verdict | None:
 def _ineligible(s: Situation) -> Verdict | None:
     unmet = s.eligible is Value.UNMET and s.facts is FactsState.COMPLETE
     return _stop(StopReason.NOT_ELIGIBLE) if unmet and _gates(s) else None
+
+
+def _met(s: Situation) -> Verdict | None:
+    met = s.contract is Value.MET and s.open_effect is None and s.undo is Recovery.NONE
+    return _stop(StopReason.CONTRACT_MET) if met else None
 
 
 def _open_effect(s: Situation) -> Verdict | None:
@@ -243,7 +253,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         8,
         "The contract is met, and nothing else is open: completed, before every limit.",
-        lambda s: _stop(StopReason.CONTRACT_MET) if s.contract is Value.MET and not s.open_effect else None,
+        _met,
     ),
     Rule(9, "An effect with an open outcome: only look-ups, no write.", _open_effect),
     Rule(10, "Paused, or a hard limit, or what is left cannot pay for the next step: nothing new.", _limit),

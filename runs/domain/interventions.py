@@ -281,7 +281,7 @@ CATALOGUE: dict[Move, EventKind] = {
             "Lets the writes that took effect be undone, the last one first. Each is a write of its own.",
             Permission.APPROVE,
             _payload(("reason",), reason=REASON),
-            reasons=frozenset({StopReason.CANCELLED_TOO_LATE}),
+            reasons=frozenset({StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}),
             not_by_requester=True,
             needs=Declared.COMPENSATION,
             checked_again="Whether each write can still be undone is read again just before.",

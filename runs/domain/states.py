@@ -80,6 +80,7 @@ class StopReason(StrEnum):
     QUESTION_ASKED = "question_asked"
     OUTCOME_UNCONFIRMED = "outcome_unconfirmed"
     CANCELLED_TOO_LATE = "cancelled_too_late"
+    NOT_REVERSIBLE = "not_reversible"
     PAUSED = "paused"
     CANNOT_DISPATCH = "cannot_dispatch"
     UNFORESEEN_ERROR = "unforeseen_error"
@@ -130,6 +131,7 @@ OUTCOME_OF: dict[StopReason, Outcome] = {
             StopReason.QUESTION_ASKED,
             StopReason.OUTCOME_UNCONFIRMED,
             StopReason.CANCELLED_TOO_LATE,
+            StopReason.NOT_REVERSIBLE,
             StopReason.PAUSED,
             StopReason.CANNOT_DISPATCH,
             StopReason.UNFORESEEN_ERROR,

@@ -16,11 +16,13 @@ from runs.domain.effects import (
     UNRESOLVED,
     Answer,
     Effect,
+    EffectError,
     EffectState,
     KeyTerms,
     absence_is_proof,
     after,
     binding_of,
+    compensated,
     in_doubt,
     may_send,
     what_a_failure_means,
@@ -36,7 +38,6 @@ from runs.engine.services import service
 from runs.models import Step
 from runs.secrets import known_secrets
 from runs.tools.tool import Call, Result, Tool, ToolFailed
-from runs.workflows.definition import Read
 
 log = logging.getLogger(__name__)
 MARGIN = 5.0  # seconds between a call's deadline and the end of the lease that covers it
@@ -51,7 +52,7 @@ class Planned:
     params: Mapping[str, Any]
     charge: Charge
     expects: str
-    read: Read | None = None
+    learns: str = ""  # the fact that a read is for
     effect: Effect | None = None
 
     @property
@@ -146,6 +147,15 @@ def terms_of(tool: Tool) -> KeyTerms:
     return KeyTerms(in_flight, tool.key_kept_for)
 
 
+def must_not_be_sent(effect: Effect, tool: Tool, now: datetime) -> str:
+    """Why this write's own history forbids sending it, as a sentence; empty where it does not."""
+    try:
+        may_send(effect, terms_of(tool), now)
+    except EffectError as refusal:
+        return str(refusal)
+    return ""
+
+
 def _clean(held: Held, result: Result) -> Result:
     """An answer as it may be kept: rules go on to judge it, so nothing that identifies is taken out."""
     return replace(
@@ -163,9 +173,9 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
     before = _known(held, planned)
     data = {} if isinstance(result, Failure) else redact(result.data, known_secrets(), held.identifiers())
     answer = _answered(held, planned, result) if planned.effect else None
-    if planned.read and isinstance(result, Result):
+    if planned.learns and isinstance(result, Result):
         held.learn(
-            Fact(planned.read.fact, result.data, planned.tool.source, held.now(), result.reference, held.run.stretch)
+            Fact(planned.learns, result.data, planned.tool.source, held.now(), result.reference, held.run.stretch)
         )
     _spend(held, planned.charge)
     if isinstance(result, Failure):
@@ -218,7 +228,7 @@ class _Known:
 def _known(held: Held, planned: Planned) -> _Known:
     return _Known(
         values={name: judged.value for name, judged in held.judgements().items()},
-        fact=held.facts.get(planned.read.fact) if planned.read else None,
+        fact=held.facts.get(planned.learns),
         effect=next((effect.state for effect in held.effects if effect.key == planned.key), None),
     )
 
@@ -278,6 +288,12 @@ def settle_effect(
     if state is EffectState.ABSENT:
         held.run.stretch += 1
     held.record("effect_answered", operation_key=effect.key, before=effect.state, after=state, answer=answer)
+    if effect.undoes and state is EffectState.CONFIRMED:
+        undone, undoing = held.effect(effect.undoes), held.effect(effect.key)
+        assert undone
+        assert undoing
+        held.put(compensated(undone, undoing))
+        held.record("effect_compensated", operation_key=undone.key, by=effect.key)
 
 
 def _next_look(held: Held, planned: Planned, before: Effect, now: Effect, result: Result | Failure) -> datetime | None:

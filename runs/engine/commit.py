@@ -14,13 +14,14 @@ the same statement sent again lands once at the most; where it finds nothing to 
 import json
 import logging
 import secrets
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic, sleep
 from typing import Any
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError, connection, transaction
 
 from runs.domain.states import FINAL, Move
 from runs.models import Run
@@ -47,7 +48,7 @@ WITH run AS (
        SET state = %(state)s, outcome = %(outcome)s, stop_reason = %(stop_reason)s, acceptance = %(acceptance)s,
            recovery = %(recovery)s, error_class = %(error_class)s, error_count = %(error_count)s,
            question = %(question)s, effects_at_risk = %(effects_at_risk)s, cancel_requested = %(cancel_requested)s,
-           paused = %(paused)s, input = %(input)s, acts_for = %(acts_for)s,
+           paused = %(paused)s, undoing = %(undoing)s, input = %(input)s, acts_for = %(acts_for)s,
            asked_by = %(asked_by)s,
            stopped_at = %(stopped_at)s, steps = %(steps)s, stretch = %(stretch)s, budget = %(budget)s,
            progress = %(progress)s, role = %(role)s, answer_by = %(answer_by)s,
@@ -139,6 +140,12 @@ SELECT inbox_seq FROM run
 # After a commit that found nothing: whether it had landed already, under this token and as the very next revision.
 LANDED = "SELECT inbox_seq FROM runs_run WHERE id = %(run)s AND token = %(token)s AND revision = %(revision)s + 1"
 
+TOO_LATE = """
+UPDATE runs_inboxevent
+   SET result = 'refused', result_reason = 'The run had ended.', settled_at = clock_timestamp()
+ WHERE run_id = %(run)s AND result = ''
+"""
+
 LATE = """
 WITH run AS (
     UPDATE runs_run
@@ -229,6 +236,7 @@ def commit(
         "effects_at_risk": run.effects_at_risk,
         "cancel_requested": run.cancel_requested,
         "paused": run.paused,
+        "undoing": run.undoing,
         "input": _json(run.input),
         "acts_for": run.acts_for,
         "asked_by": _json(run.asked_by),
@@ -249,11 +257,11 @@ def commit(
         "inbox": _json(pending.inbox),
     }
     try:
-        row = _row(COMMIT, parameters)
+        row = _make(parameters)
     except (OperationalError, InterfaceError) as problem:
         log.warning("A commit of run %s was not answered (%s); it is made again", lease.run, problem)
         reconnect()
-        row = _row(COMMIT, parameters) or _row(LANDED, parameters)
+        row = _make(parameters) or _landed(parameters)
     if not row:
         raise LeaseLost
     run.revision += 1
@@ -273,11 +281,22 @@ def reconnect() -> None:
             sleep(0.1)
 
 
-def _row(statement: str, parameters: dict[str, Any]) -> tuple[Any, ...] | None:
+def _make(parameters: dict[str, Any]) -> tuple[int] | None:
+    # The end of a run answers what arrived while it was coming: nobody looks into its inbox afterwards.
+    together = transaction.atomic() if parameters["ended"] else nullcontext()
+    with together, connection.cursor() as cursor:
+        cursor.execute(COMMIT, parameters)
+        row: tuple[int] | None = cursor.fetchone()
+        if row and parameters["ended"] and row[0] > parameters["inbox_seen"]:
+            cursor.execute(TOO_LATE, parameters)
+    return row
+
+
+def _landed(parameters: dict[str, Any]) -> tuple[int] | None:
     with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        found: tuple[Any, ...] | None = cursor.fetchone()
-    return found
+        cursor.execute(LANDED, parameters)
+        row: tuple[int] | None = cursor.fetchone()
+    return row
 
 
 def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:

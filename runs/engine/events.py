@@ -70,8 +70,11 @@ def _apply(held: Held, event: InboxEvent) -> None:
             held.run.paused = False
         case Move.EVIDENCE_SUPPLIED:
             held.progress = held.progress.reviewed()  # there is something new to look at
+        case Move.COMPENSATION_APPROVED:
+            held.run.undoing, held.run.recovery = True, Recovery.COMPENSATE
+            _grant_grace(held)
         case Move.RESUMED_AFTER_REVIEW:
-            if held.run.stop_reason == StopReason.CANCELLED_TOO_LATE:
+            if held.run.stop_reason in {StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}:
                 held.run.cancel_requested = False  # a person looked, and keeps what was done
             held.run.recovery = Recovery.NONE
             held.progress = held.progress.reviewed()
@@ -107,8 +110,14 @@ def _approve(held: Held, event: InboxEvent) -> None:
     )
     limit = held.ledger.lines.get(Dimension.WALL_TIME)
     if limit and event.received_at < held.run.created_at + timedelta(seconds=limit.limit):
-        grace_until = now + held.workflow.grace_after_decision
-        held.progress = replace(held.progress, grace_until=grace_until.isoformat())
+        _grant_grace(held)
+
+
+def _grant_grace(held: Held) -> None:
+    """Wall time to carry out what a person decided."""
+    assert held.workflow
+    grace_until = held.now() + held.workflow.grace_after_decision
+    held.progress = replace(held.progress, grace_until=grace_until.isoformat())
 
 
 def _extend(held: Held, event: InboxEvent) -> None:

@@ -147,6 +147,9 @@ class Held:
     def contract(self) -> Value:
         return self.workflow.judge(self.context()).value if self.workflow else Value.UNKNOWN
 
+    def effect(self, key: str) -> Effect | None:
+        return next((effect for effect in self.effects if effect.key == key), None)
+
     @property
     def open_effect(self) -> Effect | None:
         return next((effect for effect in self.effects if effect.unresolved), None)

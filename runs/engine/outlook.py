@@ -13,19 +13,17 @@ from runs.domain.effects import (
     UNRESOLVED,
     Answer,
     Effect,
-    EffectError,
     EffectState,
     WritePlan,
     approval_is_valid,
     binding_of,
-    may_send,
 )
 from runs.domain.proposals import Ask, Claim, Proposal, Write
-from runs.domain.states import StepKind
-from runs.engine.calls import Planned, terms_of
+from runs.domain.states import Recovery, StepKind
+from runs.engine.calls import Planned, must_not_be_sent
 from runs.engine.held import Held
+from runs.engine.undoing import next_undo
 from runs.models import Effect as EffectRow
-from runs.tools.tool import Tool
 from runs.workflows.definition import Context, Read, Workflow
 
 
@@ -50,12 +48,17 @@ def look(held: Held) -> Outlook:
     open_effect = held.open_effect
     next_step, call, proposal, effect = NextStep.NONE, None, None, None
     charge: Charge = {}
+    undo = Recovery.NONE
     if open_effect:
         charge = held.ledger.look_up(held.asked)
         call = _look_up(workflow, open_effect, charge)
+    elif held.run.undoing:
+        undoing = next_undo(held, workflow, context)
+        undo, next_step, found, call = undoing.recovery, undoing.step, undoing.found, undoing.call
+        charge, effect = (call.charge, call.effect) if call else ({}, None)
     elif unread:
         next_step, charge = NextStep.READ, READ
-        call = Planned(workflow.tools[unread.tool], unread.params(context), charge, unread.expects, read=unread)
+        call = Planned(workflow.tools[unread.tool], unread.params(context), charge, unread.expects, learns=unread.fact)
     elif facts is FactsState.COMPLETE and authorised and authorised.value is Value.MET:
         proposal = propose(held.run.policy, workflow, context)
         match proposal:
@@ -64,7 +67,7 @@ def look(held: Held) -> Outlook:
                 effect = effect_for(workflow, context, plan)
                 next_step, charge = NextStep.WRITE, (RESEND if effect.times_sent else FIRST_WRITE)
                 call = Planned(workflow.tools[plan.operation], plan.params, charge, plan.expected, effect=effect)
-                if says := _must_not_be_sent(effect, call.tool, held.now()):
+                if says := must_not_be_sent(effect, call.tool, held.now()):
                     next_step, found, call = NextStep.ASK, says, None
             case Claim():
                 next_step, charge = NextStep.CLAIM, CLAIM
@@ -72,6 +75,7 @@ def look(held: Held) -> Outlook:
                 next_step, charge, found = NextStep.ASK, CLAIM, question
 
     failure = held.failure
+    wanted = [known for known in held.effects if not known.undoes]
     situation = Situation(
         contract=held.contract(),
         authorised=authorised.value if authorised else Value.UNKNOWN,
@@ -80,10 +84,11 @@ def look(held: Held) -> Outlook:
         next_step=next_step,
         holds_lease=held.now() < held.kept_until,
         cancel_requested=held.run.cancel_requested,
-        effects=frozenset(known.state for known in held.effects),
+        undo=undo,
+        effects=frozenset(known.state for known in wanted),
         open_effect=_open(held, open_effect, charge) if open_effect else None,
         contradiction=_contradicts(held),
-        refused=any(known.state is EffectState.REJECTED for known in held.effects),
+        refused=any(known.state is EffectState.REJECTED for known in wanted),
         short_of=None if open_effect else held.ledger.short_of(charge),
         overdue=_overdue(held),
         repeats=held.progress.repeats + held.progress.handed_back,
@@ -152,7 +157,8 @@ def _remaining_short_of(held: Held, workflow: Workflow, context: Context) -> Dim
 
 
 def _past_soft_mark(held: Held) -> bool:
-    return bool(held.ledger.at(held.elapsed()).crossed_soft()) and not held.open_effect
+    # What is left to do about a write that is open, or to be undone, is not what the workflow planned.
+    return bool(held.ledger.at(held.elapsed()).crossed_soft()) and not held.open_effect and not held.run.undoing
 
 
 def _kind_of(failed: Planned | None) -> NextStep:
@@ -167,15 +173,6 @@ def _left_open_before(held: Held) -> str:
     return (
         f"an earlier write for {run.subject} was closed with its outcome unknown ({left.operation_key})" if left else ""
     )
-
-
-def _must_not_be_sent(effect: Effect, tool: Tool, now: datetime) -> str:
-    """Why this write's own history forbids sending it, as a sentence; empty where it does not."""
-    try:
-        may_send(effect, terms_of(tool), now)
-    except EffectError as refusal:
-        return str(refusal)
-    return ""
 
 
 def effect_for(workflow: Workflow, context: Context, plan: WritePlan) -> Effect:
@@ -196,6 +193,8 @@ def _found(held: Held, s: Situation, found: str, authorised: Judgement | None, e
     """One sentence on what a stop would rest on: the most telling thing that is known."""
     if held.rejected:
         return held.rejected
+    if s.undo is Recovery.MANUAL:
+        return found
     for judged in (authorised, eligible):
         if judged and judged.value is Value.UNMET:
             return judged.evidence.says

@@ -20,6 +20,7 @@ def stop(held: Held, reason: StopReason, found: str = "") -> None:
     _move(held, reason)
     outcome = reason.outcome
     run.outcome, run.stop_reason = outcome, reason
+    run.undoing = run.undoing and reason not in {StopReason.NOT_REVERSIBLE, StopReason.CANCELLED_COMPENSATED}
     run.recovery = _recovery(held, reason)
     run.stopped_at = now
     run.stretch += 1
@@ -108,7 +109,10 @@ def _move(held: Held, reason: StopReason) -> None:
 def _recovery(held: Held, reason: StopReason) -> Recovery:
     if held.open_effect:
         return Recovery.RECONCILE
-    return Recovery.MANUAL if reason is StopReason.CANCELLED_TOO_LATE else Recovery.NONE
+    if held.run.undoing:
+        return Recovery.COMPENSATE
+    too_late = reason in {StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}
+    return Recovery.MANUAL if too_late else Recovery.NONE
 
 
 def _hand_off(held: Held, now: datetime) -> None:

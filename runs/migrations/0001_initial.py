@@ -121,6 +121,7 @@ class Migration(migrations.Migration):
                 ("effects_at_risk", models.PositiveSmallIntegerField(default=0)),
                 ("cancel_requested", models.BooleanField(default=False)),
                 ("paused", models.BooleanField(default=False)),
+                ("undoing", models.BooleanField(default=False)),
                 ("stopped_at", models.DateTimeField(null=True)),
                 ("token", models.BigIntegerField(default=0)),
                 ("owner", models.CharField(blank=True, max_length=32)),
@@ -256,7 +257,7 @@ class Migration(migrations.Migration):
             name="Fact",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("name", models.CharField(max_length=60)),
+                ("name", models.CharField(max_length=140)),
                 ("data", models.JSONField()),
                 ("source", models.CharField(max_length=80)),
                 ("reference", models.CharField(blank=True, max_length=200)),

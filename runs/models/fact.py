@@ -8,7 +8,7 @@ class Fact(models.Model):
     """The latest reading of one named fact, with where it came from and when. History is in the steps."""
 
     run = models.ForeignKey(Run, models.CASCADE, related_name="facts")
-    name = models.CharField(max_length=60)
+    name = models.CharField(max_length=140)
     data = models.JSONField()
     source = models.CharField(max_length=80)
     reference = models.CharField(max_length=200, blank=True)

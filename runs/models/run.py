@@ -68,6 +68,7 @@ class Run(models.Model):
     effects_at_risk = models.PositiveSmallIntegerField(default=0)
     cancel_requested = models.BooleanField(default=False)
     paused = models.BooleanField(default=False)  # nothing new is started; what is out there is still looked up
+    undoing = models.BooleanField(default=False)  # somebody decided to undo what took effect, and it is under way
     stopped_at = models.DateTimeField(null=True)  # this stop; null while it runs
 
     token = models.BigIntegerField(default=0)  # rises with every claim; every later commit names it

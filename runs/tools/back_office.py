@@ -1,8 +1,9 @@
 """The back office's tools: who may act, orders, policies, and refunds with their look-up by operation key."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from runs.domain.effects import Answer, names, names_otherwise
 from runs.domain.errors import Failure
@@ -67,37 +68,63 @@ def _submit_refund(service: Service, call: Call, until: float) -> Result:
 
 
 def _look_up_refund(service: Service, call: Call, until: float) -> Result:
+    return _looked_up(service, call, until, _what_it_means)
+
+
+def _read_refund(service: Service, call: Call, until: float) -> Result:
+    """The refund as its own key finds it now, to judge whether it can still be undone."""
+    _, data = service.request("GET", "/refunds", params=dict(call.params), until=until)
+    records = _records(data)
+    says = f"The refund request reads {_state(records[0]) if records else 'as unknown to the service'} now"
+    return Result(_content(data), says, reference=f"refunds/{call.params['operation_key']}")
+
+
+def _cancel_refund(service: Service, call: Call, until: float) -> Result:
+    _, data = service.request(
+        "POST",
+        f"/refunds/{quote(str(call.params['request_id']), safe='')}/cancel",
+        headers={"Idempotency-Key": call.operation_key},
+        until=until,
+    )
+    return _what_a_cancellation_means([data], call, data)
+
+
+def _look_up_cancellation(service: Service, call: Call, until: float) -> Result:
+    return _looked_up(service, call, until, _what_a_cancellation_means)
+
+
+Meaning = Callable[[list[Any], Call, Mapping[str, Any]], Result]
+
+
+def _looked_up(service: Service, call: Call, until: float, meaning: Meaning) -> Result:
+    """What the ledger has under this call's key; `meaning` says what its records mean."""
     _, data = service.request(
         "GET",
         "/refunds",
         params={"operation_key": call.operation_key, "order": call.params["order_id"]},
         until=until,
     )
-    records = _field(data, "records", list)
-    if not all(isinstance(record, dict) for record in records):
-        raise ToolFailed(Failure("invalid_output", "The answer's records are not objects."))
-    if records:
-        return _what_it_means(records, call, data)
+    if records := _records(data):
+        return meaning(records, call, data)
     if data.get("store") == "ledger" and not call.may_still_arrive:
         return Result(data, "The refund ledger has no such request, and it can no longer arrive", answer=Answer.ABSENT)
     where = "its ledger" if data.get("store") == "ledger" else "a copy that may lag behind"
     return Result(data, f"Not found yet in {where}; that is no proof", answer=Answer.NOT_FOUND_YET)
 
 
+def _records(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    records = _field(data, "records", list)
+    if not all(isinstance(record, dict) for record in records):
+        raise ToolFailed(Failure("invalid_output", "The answer's records are not objects."))
+    return list(records)
+
+
 def _what_it_means(records: list[Any], call: Call, data: Mapping[str, Any]) -> Result:
     """Records of one key as one answer. A receipt counts only for this order, this key and these parameters."""
-    for record in records:
-        if doubt := _stranger(record, call):
-            return Result(data, doubt, answer=Answer.CONTRADICTORY, reason=doubt)
-    states = {str(record.get("submit_state") or record.get("status")) for record in records}
-    numbers = {str(record["request_id"]) for record in records if record.get("request_id")}
-    for found, what in ((states, "answered"), (numbers, "gave the numbers")):
-        if len(found) > 1:
-            says = f"The refund service {what} {' and '.join(sorted(found))} for one operation key"
-            return Result(data, says, answer=Answer.CONTRADICTORY, reason=says)
-    record, state = records[0], states.pop()
-    named = names(record, {"order_id": call.params["order_id"], "operation_key": call.operation_key})
-    match state:
+    if doubt := _doubt(records, call):
+        return Result(data, doubt, answer=Answer.CONTRADICTORY, reason=doubt)
+    record, named = records[0], _names_this(records[0], call)
+    match _state(record):
         case "pending" | "queued":
             tracking = _identifier(record, "tracking_id")
             says = f"Received, not decided yet ({tracking or 'no tracking reference'})"
@@ -111,6 +138,41 @@ def _what_it_means(records: list[Any], call: Call, data: Mapping[str, Any]) -> R
             says = "The refund service says that it was cancelled there, and not by this run"
             return Result(data, says, answer=Answer.CONTRADICTORY, reason=says)
     raise ToolFailed(Failure("invalid_output", "The answer is no receipt: its state, its order or its key is missing."))
+
+
+def _what_a_cancellation_means(records: list[Any], call: Call, data: Mapping[str, Any]) -> Result:
+    """A cancellation's key answers with the refund it was for: nothing but "cancelled" says that it took effect."""
+    if doubt := _doubt(records, call):
+        return Result(data, doubt, answer=Answer.CONTRADICTORY, reason=doubt)
+    record = records[0]
+    match _state(record):
+        case "cancelled" if _names_this(record, call):
+            says = f"Refund request {call.params['request_id']} cancelled"
+            return Result(data, says, str(call.params["request_id"]), Answer.ACCEPTED, receipt=record)
+        case "rejected" if record.get("operation_key") == call.operation_key:
+            reason = str(record.get("reason") or record.get("message") or "no reason given")
+            return Result(data, f"Refused: {reason}", answer=Answer.REJECTED, receipt=record, reason=reason)
+    raise ToolFailed(Failure("invalid_output", "The answer does not say that the refund was cancelled."))
+
+
+def _state(record: Mapping[str, Any]) -> str:
+    return str(record.get("submit_state") or record.get("status"))
+
+
+def _names_this(record: Mapping[str, Any], call: Call) -> bool:
+    return names(record, {"order_id": call.params["order_id"], "operation_key": call.operation_key})
+
+
+def _doubt(records: list[Any], call: Call) -> str:
+    """Why these records of one key are no one answer, as a sentence; empty where they are."""
+    if strange := next((says for record in records if (says := _stranger(record, call))), ""):
+        return strange
+    states = {_state(record) for record in records}
+    numbers = {str(record["request_id"]) for record in records if record.get("request_id")}
+    for found, what in ((states, "answered"), (numbers, "gave the numbers")):
+        if len(found) > 1:
+            return f"The refund service {what} {' and '.join(sorted(found))} for one operation key"
+    return ""
 
 
 def _stranger(record: Mapping[str, Any], call: Call) -> str:
@@ -147,4 +209,23 @@ SUBMIT_REFUND = Tool(
 )
 LOOK_UP_REFUND = Tool(
     "look_up_refund", "Look the refund up", "refund service", SERVICE, StepKind.LOOK_UP, _look_up_refund
+)
+
+READ_REFUND = Tool("read_refund", "Read the refund", "refund service", SERVICE, StepKind.READ, _read_refund)
+CANCEL_REFUND = Tool(
+    "cancel_refund",
+    "Cancel refund request",
+    "refund service",
+    SERVICE,
+    StepKind.WRITE,
+    _cancel_refund,
+    look_up="look_up_cancellation",
+)
+LOOK_UP_CANCELLATION = Tool(
+    "look_up_cancellation",
+    "Look the cancellation up",
+    "refund service",
+    SERVICE,
+    StepKind.LOOK_UP,
+    _look_up_cancellation,
 )

@@ -2,14 +2,14 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Evaluation, Fact, Judgement, evaluate, unknown
 from runs.domain.decision import FactsState
-from runs.domain.effects import Effect
+from runs.domain.effects import Effect, WritePlan
 from runs.domain.proposals import Proposal
 from runs.domain.states import StopReason
 from runs.domain.telling import Wording
@@ -39,7 +39,8 @@ class Context:
 
     @property
     def effect(self) -> Effect | None:
-        return self.effects[-1] if self.effects else None
+        """The latest write, apart from those that undo others."""
+        return next((effect for effect in reversed(self.effects) if not effect.undoes), None)
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,16 @@ class Read:
     check: Callable[[Fact], tuple[FactsState, str]]  # with the sentence that says what is missing or in conflict
     expects: str
     opens: bool = False  # answers whether the request is authorised: goes first, alone
+
+
+@dataclass(frozen=True)
+class Undo:
+    """How what one write tool brought about is undone: by another write, if what is read just before permits it."""
+
+    read: str  # the tool
+    params: Callable[[Effect], Mapping[str, Any]]  # of the read
+    reversible: Callable[[Effect, Fact], Judgement]
+    plan: Callable[[Effect, Fact], WritePlan]
 
 
 @dataclass(frozen=True)
@@ -87,6 +98,7 @@ class Workflow:
     remaining: Callable[[Context], Charge]  # what is left to do at the least, weighed once a soft mark is crossed
     question: Callable[[Context, StopReason, str], str]  # the last argument: what the rules found, as a sentence
     customer_says: Wording
+    undo: Mapping[str, Undo] = field(default_factory=dict)  # by write tool; one that is not named cannot be undone
     retries: int = 3  # attempts of one read
     max_same_error: int = 2
     worth_it: Callable[[Context], bool] = lambda context: True  # past a soft mark: whether to go on at all
@@ -110,6 +122,9 @@ class Workflow:
         for tool in self.tools.values():
             if tool.look_up and tool.look_up not in self.tools:
                 raise ValueError(f"Workflow {self.name!r}: {tool.name!r} is looked up by a tool it does not have.")
+        for name, undo in self.undo.items():
+            if name not in self.tools or undo.read not in self.tools:
+                raise ValueError(f"Workflow {self.name!r}: undoing {name!r} names a tool it does not have.")
 
     def judge(self, context: Context) -> Evaluation:
         """The contract with every assertion's value. One that cannot be judged is UNKNOWN, and says so."""

@@ -15,8 +15,17 @@ from runs.domain.effects import Effect, EffectState, WritePlan, names
 from runs.domain.proposals import Ask, Claim, Proposal, Write
 from runs.domain.states import StopReason
 from runs.domain.telling import Quote, Statement, Wording
-from runs.tools.back_office import CHECK_AUTHORITY, LOOK_UP_REFUND, READ_ORDER, READ_POLICIES, SUBMIT_REFUND
-from runs.workflows.definition import Assertion, Context, Read, Workflow
+from runs.tools.back_office import (
+    CANCEL_REFUND,
+    CHECK_AUTHORITY,
+    LOOK_UP_CANCELLATION,
+    LOOK_UP_REFUND,
+    READ_ORDER,
+    READ_POLICIES,
+    READ_REFUND,
+    SUBMIT_REFUND,
+)
+from runs.workflows.definition import Assertion, Context, Read, Undo, Workflow
 
 INPUT = {
     "type": "object",
@@ -236,6 +245,32 @@ def plan(c: Context) -> WritePlan:
     )
 
 
+def refund_is_reversible(effect: Effect, fact: Fact) -> Judgement:
+    """Whether it stands as accepted. Whether it was paid, the service says only when it is asked to cancel."""
+    number = (effect.receipt or {}).get("request_id")
+    records = fact.data.get("records") or []
+    states = [record.get("submit_state") for record in records if record.get("request_id") == number]
+    if fact.data.get("store") != "ledger" or len(records) != 1 or not states:
+        return unknown(f"the refund service does not show request {number}")
+    evidence = fact.evidence(f"request {number} is {states[0]}")
+    return met(evidence) if states == ["accepted"] else unmet(evidence)
+
+
+def cancellation(effect: Effect, fact: Fact) -> WritePlan:
+    number, params = (effect.receipt or {})["request_id"], effect.plan.params
+    amount = money(params["amount_minor"], params["currency"])
+    return WritePlan(
+        operation=CANCEL_REFUND.name,
+        target=f"refund request {number}",
+        params={"order_id": params["order_id"], "request_id": number},
+        difference=(("refund request", "accepted", "cancelled"), ("amount", amount, money(0, params["currency"]))),
+        target_version=f"accepted as {number}",
+        expected="cancelled",
+        undo="none: a new request for the refund is another run",
+        risk=f"{amount} are not paid back",
+    )
+
+
 def script(c: Context) -> Proposal:
     effect = c.effect
     if effect and effect.state is EffectState.CONFIRMED:
@@ -284,6 +319,8 @@ def question(c: Context, reason: StopReason, found: str) -> str:
             return f"Nobody decided on the refund of order {order} in time. Should it be put up for approval again?"
         case StopReason.CANCELLED_TOO_LATE:
             return f"The refund of order {order} was accepted before it could be cancelled. Keep it or undo it?"
+        case StopReason.NOT_REVERSIBLE:
+            return f"{found} What should become of the refund of order {order}?"
         case StopReason.NO_PROGRESS:
             return f"The agent keeps saying that order {order} is done, and nothing shows it. Go on, or stop here?"
         case StopReason.PAUSED:
@@ -391,8 +428,28 @@ WORKFLOW = Workflow(
         {"user": acts_for, "order_id": given["order_id"]},
         "order_id",
     ),
-    tools={tool.name: tool for tool in (CHECK_AUTHORITY, READ_ORDER, READ_POLICIES, SUBMIT_REFUND, LOOK_UP_REFUND)},
+    tools={
+        tool.name: tool
+        for tool in (
+            CHECK_AUTHORITY,
+            READ_ORDER,
+            READ_POLICIES,
+            SUBMIT_REFUND,
+            LOOK_UP_REFUND,
+            READ_REFUND,
+            CANCEL_REFUND,
+            LOOK_UP_CANCELLATION,
+        )
+    },
     reads=READS,
+    undo={
+        SUBMIT_REFUND.name: Undo(
+            read=READ_REFUND.name,
+            params=lambda effect: {"operation_key": effect.key, "order": effect.plan.params["order_id"]},
+            reversible=refund_is_reversible,
+            plan=cancellation,
+        )
+    },
     authorised=authorised,
     eligible=eligible,
     contract=CONTRACT,

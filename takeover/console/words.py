@@ -63,6 +63,7 @@ REASON = {
     StopReason.QUESTION_ASKED: lazy("question asked"),
     StopReason.OUTCOME_UNCONFIRMED: lazy("outcome unconfirmed"),
     StopReason.CANCELLED_TOO_LATE: lazy("cancelled too late"),
+    StopReason.NOT_REVERSIBLE: lazy("cannot be undone"),
     StopReason.PAUSED: lazy("paused"),
     StopReason.CANNOT_DISPATCH: lazy("cannot dispatch"),
     StopReason.UNFORESEEN_ERROR: lazy("unforeseen error"),

@@ -1,4 +1,4 @@
-"""Forty-three refund requests, and what goes wrong with them: the stories behind the demo's runs.
+"""Forty-four refund requests, and what goes wrong with them: the stories behind the demo's runs.
 
 Each is a real run. Before it starts, the back office is told which faults strike its order; afterwards people do
 what the story says. How it ends is the engine's business; `ends` says what it has come to when the demo is over.
@@ -47,6 +47,9 @@ NEVER_ARRIVES = fault("timeout_before_effect", seconds=1, times=1)
 
 APPROVED = Act("supervisor", Move.APPROVAL_GRANTED, {"comment": "Checked against the order."})
 CANCELLED = Act("support", Move.CANCEL_REQUESTED, {"reason": "The customer keeps the item after all."})
+
+
+UNDONE = Act("supervisor", Move.COMPENSATION_APPROVED, {"reason": "The customer keeps the item; nothing is owed."})
 
 
 def rejected(reason: str) -> Act:
@@ -116,6 +119,7 @@ SCENARIOS = (
         (Act("support", Move.PAUSED, {"reason": "The customer is on the telephone."}, at_once=True),),
     ),
     Scenario("L195", StopReason.CANCELLED_TOO_LATE, (fault("pending", lookups=0),), (APPROVED, CANCELLED)),
+    Scenario("L370", StopReason.CANCELLED_COMPENSATED, (fault("pending", lookups=0),), (APPROVED, CANCELLED, UNDONE)),
     Scenario("P850", StopReason.CANCELLED_UNSENT, acts=(CANCELLED,)),
     # No is an answer, too.
     Scenario("S126", StopReason.NOT_ELIGIBLE, customer_id="U-93"),

@@ -81,7 +81,7 @@ class Stack:
             self.env["BACK_OFFICE_URL"] = f"http://{HERE}:{_free_port(self.options.port + 1)}"
         if self.options.demo:
             self.env["DEMO"] = "1"  # the sign-in page names the demo's accounts
-        published = ("DATABASE_URL", "REDIS_URL", "BACK_OFFICE_URL", "SITE_URL")
+        published = ("DATABASE_URL", "REDIS_URL", "BACK_OFFICE_URL", "SITE_URL", "DEMO")
         self.installation.publish({name: self.env[name] for name in published if name in self.env})
 
     def prepare(self) -> None:

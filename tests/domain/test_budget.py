@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -205,3 +206,21 @@ def test_what_cannot_be_paid_in_full_is_not_paid_in_part(limits: dict[Dimension,
     else:
         paid = ledger.reserve(charge)
         assert all(line.reserved == charge.get(dimension, 0) for dimension, line in paid.lines.items())
+
+
+@pytest.mark.parametrize(
+    ("attempt", "field", "says"),
+    [
+        (lambda ledger: ledger.at(-1), "elapsed", "elapsed must be a whole number of at least 0, not -1."),
+        (lambda ledger: ledger.at(True), "elapsed", "elapsed must be a whole number of at least 0, not True."),
+        (lambda ledger: ledger.extend(STEPS, 1, 0), "planned", "planned must be a whole number of at least 1, not 0."),
+    ],
+)
+def test_a_figure_that_makes_no_sense_is_named(attempt: Callable[[Ledger], object], field: str, says: str) -> None:
+    with pytest.raises(BudgetError) as refused:
+        attempt(Ledger.of({STEPS: 2, Dimension.WALL_TIME: 60}))
+    assert (refused.value.field, str(refused.value)) == (field, says)
+
+
+def test_what_was_planned_once_can_be_doubled_once() -> None:
+    assert Ledger.of({STEPS: 1}).extend(STEPS, 1, 1).lines[STEPS].limit == 2

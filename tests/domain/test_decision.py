@@ -23,7 +23,7 @@ from runs.domain.decision import (
 )
 from runs.domain.effects import EffectState
 from runs.domain.errors import CLASS_OF_CODE, ErrorClass, Failure
-from runs.domain.states import Outcome, StopReason
+from runs.domain.states import Outcome, Recovery, StopReason
 
 CLEAR = Situation(
     contract=Value.UNKNOWN,
@@ -149,6 +149,52 @@ def test_a_cancelled_run_whose_write_was_undone_is_cancelled() -> None:
     assert reason(undone) is StopReason.CANCELLED_COMPENSATED
     half = replace(undone, effects=frozenset({EffectState.COMPENSATED, EffectState.CONFIRMED}))
     assert reason(half) is StopReason.CANCELLED_TOO_LATE
+
+
+UNDOING = replace(
+    CLEAR,
+    cancel_requested=True,
+    effects=frozenset({EffectState.CONFIRMED}),
+    undo=Recovery.COMPENSATE,
+    next_step=NextStep.WRITE,
+    contract=Value.MET,
+)
+
+
+def test_what_is_being_undone_is_neither_too_late_nor_completed() -> None:
+    assert decide(UNDOING).kind is Kind.ACT
+    assert reason(replace(UNDOING, undo=Recovery.NONE)) is StopReason.CANCELLED_TOO_LATE
+
+
+def test_what_cannot_be_undone_goes_to_a_person() -> None:
+    manual = replace(UNDOING, undo=Recovery.MANUAL, next_step=NextStep.NONE)
+    assert reason(manual) is StopReason.NOT_REVERSIBLE
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [
+        {"authorised": Value.UNMET},
+        {"authorised": Value.UNKNOWN},
+        {"eligible": Value.UNMET},
+        {"facts": FactsState.MISSING},
+        {"facts": FactsState.UNREAD},
+    ],
+)
+def test_undoing_does_not_rest_on_what_permitted_the_write(failing: dict[str, object]) -> None:
+    assert decide(replace(UNDOING, **failing)).kind is Kind.ACT  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("limit", "stops_for"),
+    [
+        ({"paused": True}, StopReason.PAUSED),
+        ({"overdue": True}, StopReason.LIMIT_WALL_TIME),
+        ({"short_of": Dimension.STEPS}, StopReason.LIMIT_STEPS),
+    ],
+)
+def test_undoing_stops_at_every_limit(limit: dict[str, object], stops_for: StopReason) -> None:
+    assert reason(replace(UNDOING, **limit)) is stops_for  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("error_class", ErrorClass)
@@ -344,3 +390,8 @@ def test_every_situation_has_one_verdict_and_it_never_breaks_the_law(s: Situatio
     if verdict.kind is Kind.ACT and s.next_step is NextStep.WRITE:
         assert (s.facts, s.authorised, s.eligible) == (FactsState.COMPLETE, Value.MET, Value.MET)
         assert not s.approval_needed or s.approval_valid
+
+
+@pytest.mark.parametrize("next_step", [NextStep.READ, NextStep.NONE, NextStep.WRITE])
+def test_missing_facts_stop_it_whatever_would_come_next(next_step: NextStep) -> None:
+    assert reason(replace(CLEAR, facts=FactsState.MISSING, next_step=next_step)) is StopReason.FACTS_MISSING

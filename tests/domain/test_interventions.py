@@ -117,6 +117,9 @@ def test_a_run_is_closed_unresolved_only_once_nothing_asks_any_more() -> None:
     assert why(Move.CLOSED_UNRESOLVED, STOPPED) == "No write of this run has an open outcome."
     waits = replace(UNRESOLVED, outcome=Outcome.WAITING)
     assert why(Move.CLOSED_UNRESOLVED, waits) == "The service is still asked about the write by itself."
+    limit = replace(UNRESOLVED, outcome=Outcome.LIMIT_REACHED, follow_up_checks_left=1)
+    assert why(Move.CLOSED_UNRESOLVED, limit) == "The service is still asked about the write by itself."
+    assert why(Move.CLOSED_UNRESOLVED, replace(limit, follow_up_checks_left=0)) == ""
 
 
 def test_closing_unresolved_takes_two_people_and_is_the_only_event_that_ends_a_run() -> None:

@@ -7,7 +7,7 @@ rules on it, what its caller hears of it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -80,15 +80,16 @@ class Refund:
 
 @dataclass(frozen=True)
 class Call:
-    kind: str  # authority, orders, policies, submit, lookup
+    kind: str  # authority, orders, policies, submit, cancel, lookup
     order_id: str
     key: str
     caller: str
+    number: str = ""  # of the refund that is to be cancelled
 
 
 @dataclass
 class Sent:
-    """One submission as it left the product."""
+    """One submission, or one cancellation, as it left the product."""
 
     call: Call
     body: Mapping[str, Any]
@@ -180,6 +181,7 @@ HEARD: Mapping[str, Callable[[Reply], Reply]] = {
     "two records that differ": _contradicts_itself,
 }
 SILENT = ("nothing", "no connection")
+WRITES = frozenset({"submit", "cancel"})
 NOT_DONE = frozenset({"no connection", "429, not executed", "401", "403", "404", "422"})
 
 
@@ -199,6 +201,7 @@ class Authority:
         self.policies = "in force"
         self.withdrawn: set[str] = set()  # who may not act any more, for anybody
         self.books: list[Refund] = []
+        self.cancelled: dict[str, Refund] = {}  # by the cancellation's key
         self.sent: list[Sent] = []
         self.calls: list[Call] = []
         self.heard: dict[tuple[str, str], Heard] = {}  # by caller and kind of call
@@ -239,13 +242,13 @@ class Authority:
         asked = params or {}
         call = self._call(method, path, asked, body or {}, headers or {})
         self.calls.append(call)
-        if call.kind == "submit":
+        if call.kind in WRITES:
             self.leaving(call, body or {})
         self.meanwhile(call, "before it is sent")
         if self.clock.monotonic() >= until:  # as the connection's own time-out does
             raise ToolFailed(Failure("no_answer", "No answer in time."))
         fate = self.fate(call)
-        sent = self._send(call, fate, body or {}, until) if call.kind == "submit" else None
+        sent = self._send(call, fate, body or {}, until) if call.kind in WRITES else None
         truth = self._truth(call, asked, sent)
         self.meanwhile(call, "before its answer is heard")
         if fate.hears == "nothing":
@@ -272,6 +275,9 @@ class Authority:
                 return Call("orders", order_id, "", self.caller)
             case "POST", ["refunds"]:
                 return Call("submit", body["order_id"], headers["Idempotency-Key"], self.caller)
+            case "POST", ["refunds", number, "cancel"]:
+                order_id = next((refund.order_id for refund in self.books if refund.number == number), "")
+                return Call("cancel", order_id, headers["Idempotency-Key"], self.caller, number)
             case "GET", ["refunds"]:
                 return Call("lookup", asked["order"], asked["operation_key"], self.caller)
         raise LookupError(f"The authority in memory has no {method} {path}.")
@@ -294,6 +300,12 @@ class Authority:
             self._happens(sent, ruling)
 
     def _happens(self, sent: Sent, ruling: str) -> None:
+        if sent.call.kind == "cancel":
+            for refund in self.books:
+                if refund.number == sent.call.number and refund.state == "accepted":
+                    refund.state = "cancelled"
+                    self.cancelled[sent.call.key] = refund
+            return
         order = self.orders[sent.call.order_id]
         refund = Refund(sent.call.key, order.order_id, sent.body["amount_minor"], sent.body["currency"], "rejected")
         if ruling == "refused":
@@ -339,14 +351,28 @@ class Authority:
                 found = [{"version": v, "window_days": days, **terms} for v, days in IN_FORCE[self.policies]]
                 return Reply(200, {"business_date": BUSINESS_DATE, "policies": found})
             case "lookup":
-                records = [_record(refund) for refund in self.of(call.key)]
+                refunds = self.of(call.key)
+                if call.key in self.cancelled:
+                    refunds = [replace(self.cancelled[call.key], key=call.key)]
+                records = [_record(refund) for refund in refunds]
                 return Reply(200, {"found": bool(records), "records": records, "store": "ledger"})
+        if call.kind == "cancel":
+            return self._cancellation(call)
         refund = next((known for known in reversed(self.books) if known.key == call.key), None)
         if refund is None:
             return Reply(200, {})  # nobody there who could answer; what is heard is something else
         if refund.state == "rejected":
             return Reply(409, {"code": "refused", "message": "The refund is refused.", **_record(refund)})
         return Reply(202 if refund.state == "pending" else 201, _record(refund))
+
+    def _cancellation(self, call: Call) -> Reply:
+        if call.key in self.cancelled:
+            return Reply(200, _record(replace(self.cancelled[call.key], key=call.key)))
+        state = next((refund.state for refund in self.books if refund.number == call.number), "")
+        if state == "accepted":
+            return Reply(200, {})  # it did not arrive
+        refused = {"submit_state": "rejected", "reason": f"already_{state}", "operation_key": call.key}
+        return Reply(409, {"code": "refused", "message": "The refund cannot be cancelled.", **refused})
 
 
 def _record(refund: Refund) -> dict[str, Any]:

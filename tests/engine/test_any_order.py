@@ -42,7 +42,7 @@ from runs import case, interventions
 from runs.agents.policies import POLICIES
 from runs.domain.budget import Dimension, Ledger
 from runs.domain.decision import RULES, Kind, Rule, Verdict
-from runs.domain.effects import LIFE, UNRESOLVED, Answer, EffectState
+from runs.domain.effects import LIFE, SENDABLE, UNRESOLVED, Answer, EffectState
 from runs.domain.interventions import CATALOGUE, EventKind, Permission
 from runs.domain.states import FINAL, TRANSITIONS, Move, Outcome, State, StopReason
 from runs.engine import commit
@@ -54,7 +54,7 @@ from runs.models import Effect, Event, Handoff, InboxEvent, Refusal, Run, Step
 from runs.tools.http import HttpService
 from runs.workflows import registry
 from runs.workflows.definition import FACTS_LAST, Context
-from tests.engine.authority import BEGINNING, GOES_ON_TO, IN_FORCE, Authority, Call, Clock, Fate, Refund
+from tests.engine.authority import BEGINNING, GOES_ON_TO, IN_FORCE, WRITES, Authority, Call, Clock, Fate, Refund
 from tests.engine.conftest import assert_sound
 from tests.people import ROLE_OF, person
 
@@ -81,6 +81,7 @@ SELECT to_jsonb(run),
 REAL_TIME = "SET search_path = DEFAULT; DROP SCHEMA IF EXISTS simulated CASCADE"
 OPERATORS = ["alice", "supervisor", "bob", "support"]
 OFTEN = {"cancel_requested": 1, "paused": 1, "approval_granted": 12}  # among what is offered; the others: 4
+UNDONE_AFTER = {StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}
 AGENTS = st.sampled_from(["scripted", "scripted", "scripted", "scripted", *POLICIES])
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -137,6 +138,7 @@ SUBMITS = [
     Fate("no JSON"),
     Fate("an empty object", lands=None),
 ]
+CANCELS = [fate for fate in SUBMITS if fate.ruling == "accepted" and fate.hears not in {"another amount", "no number"}]
 LOOK_UPS = [
     Fate(hears)
     for hears in (
@@ -257,7 +259,18 @@ def one_run_has_one_effect_at_most(world: "AnyOrder", now: Seen, before: Seen | 
 def what_a_run_believes_of_a_write_is_in_the_books(world: "AnyOrder", now: Seen, before: Seen | None) -> None:
     for key, row in now.effects.items():
         found = world.authority.of(key)
+        if row["undoes"]:
+            undone = world.authority.cancelled.get(key)
+            known = row["state"] in {EffectState.CONFIRMED, EffectState.REJECTED, *SENDABLE}
+            assert not known or (undone is not None) == (row["state"] == EffectState.CONFIRMED), (
+                f"undoing is {row['state']}, in the books: {undone}"
+            )
+            assert row["state"] not in SENDABLE or not world.authority.is_on_its_way(key), "it may still arrive"
+            assert not undone or undone.key == row["undoes"], f"undone was {undone}"
+            continue
         match row["state"]:
+            case EffectState.COMPENSATED:
+                assert [refund.state for refund in found if refund.happened] == ["cancelled"], f"in the books: {found}"
             case EffectState.CONFIRMED:
                 numbers = [refund.number for refund in found if refund.happened]
                 assert row["receipt"]["request_id"] in numbers, f"confirmed as {row['receipt']}, in the books: {found}"
@@ -314,7 +327,11 @@ def spent_never_falls_and_never_exceeds_the_limit(world: "AnyOrder", now: Seen, 
 @law
 def every_call_was_paid_for(world: "AnyOrder", now: Seen, before: Seen | None) -> None:
     calls = [call for call in world.authority.calls if call.caller == now.run["id"]]
-    look_ups = sum(call.kind == "lookup" for call in calls)
+    # Whether a write can be undone is read in the same place as what became of it, and paid for like every read.
+    look_ups = (
+        sum(call.kind == "lookup" for call in calls)
+        - Step.objects.filter(run=now.run["id"], operation="read_refund").count()
+    )
 
     def paid(*names: Dimension) -> int:
         return sum(sum(now.run["budget"][name][2:]) for name in names)
@@ -323,6 +340,8 @@ def every_call_was_paid_for(world: "AnyOrder", now: Seen, before: Seen | None) -
     assert len(calls) - look_ups <= paid(Dimension.TOOL_ATTEMPTS), "a call was not paid for"
     assert look_ups <= paid(Dimension.STATUS_CHECKS, Dimension.FOLLOW_UP_CHECKS), "a look-up was not paid for"
     assert len(keys) <= paid(Dimension.EXTERNAL_WRITES), "a write was not paid for"
+    undone = {call.key for call in calls if call.kind == "cancel"}
+    assert undone <= {f"undo:{key}" for key in keys}, f"{undone} undo what was never written"
 
 
 @law
@@ -457,7 +476,8 @@ class AnyOrder(RuleBasedStateMachine):
     def it_begins(
         self, reads: int, submits: int, look_ups: int, order: str, policy: str, behind: str, data: st.DataObject
     ) -> UUID | MultipleResults[UUID]:
-        self.rough = {"authority": reads, "orders": reads, "policies": reads, "submit": submits, "lookup": look_ups}
+        reading, writing = ("authority", "orders", "policies"), ("submit", "cancel")
+        self.rough = {**dict.fromkeys(reading, reads), **dict.fromkeys(writing, submits), "lookup": look_ups}
         return self.somebody_starts_a_run(order, "support", behind, policy, data)
 
     @rule(
@@ -519,6 +539,26 @@ class AnyOrder(RuleBasedStateMachine):
         event, payload = (Move.APPROVAL_GRANTED, {}) if grants else (Move.APPROVAL_REJECTED, {"reason": "too dear"})
         answers = self._digests(run)[-1]
         self._attempt(run, lambda: interventions.send(run, event, self.people[who], payload, answers))
+        self._wake(run, data.draw)
+
+    @precondition(lambda self: self._that_stand(lambda run: run["effects_at_risk"] and not run["cancel_requested"]))
+    @rule(data=st.data())
+    def it_is_withdrawn_while_it_is_accepted(self, data: st.DataObject) -> None:
+        """What makes undoing necessary, and is rare by chance."""
+        run = self._that_stand(lambda run: run["effects_at_risk"] and not run["cancel_requested"])[0]
+        said = {"reason": "the customer keeps it"}
+        self._attempt(run, lambda: interventions.send(run, Move.CANCEL_REQUESTED, self.people["alice"], said, ""))
+        for refund in self.authority.books:
+            if refund.state == "pending":
+                self.authority.decide(refund, "accepted")
+        self._wake(run, data.draw)
+
+    @precondition(lambda self: self._that_stand(lambda run: run["stop_reason"] in UNDONE_AFTER))
+    @rule(who=st.sampled_from(["supervisor", "bob"]), data=st.data())
+    def it_is_undone(self, who: str, data: st.DataObject) -> None:
+        run = self._that_stand(lambda run: run["stop_reason"] in UNDONE_AFTER)[0]
+        said = {"reason": "as agreed"}
+        self._attempt(run, lambda: interventions.send(run, Move.COMPENSATION_APPROVED, self.people[who], said, ""))
         self._wake(run, data.draw)
 
     @rule(
@@ -622,16 +662,16 @@ class AnyOrder(RuleBasedStateMachine):
     def _fate(self, call: Call) -> Fate:
         if not self.draw or not call.caller:
             return TRUTH
-        faults = {"submit": SUBMITS, "lookup": LOOK_UPS}.get(call.kind, READS)
+        faults = {"submit": SUBMITS, "cancel": CANCELS, "lookup": LOOK_UPS}.get(call.kind, READS)
         fates = {str(fate): fate for fate in [TRUTH, *faults]}
         names = [str(fate) for fate in [TRUTH] * self.rough[call.kind] + faults]
         return fates[self.draw(st.sampled_from(names), f"{call.kind} hears")]
 
     def _meanwhile(self, call: Call, moment: str) -> None:
-        if not self.draw or not call.caller or self.depth > 2 or (moment.endswith("sent") and call.kind != "submit"):
+        if not self.draw or not call.caller or self.depth > 2 or (moment.endswith("sent") and call.kind not in WRITES):
             return
         events = BEFORE_IT_IS_SENT if moment.endswith("sent") else BEFORE_IT_IS_HEARD
-        often = {"submit": 8, "lookup": 12}.get(call.kind, 30)
+        often = {"submit": 8, "cancel": 8, "lookup": 12}.get(call.kind, 30)
         match self.draw(st.sampled_from(["nothing"] * often + events), f"{call.kind}, {moment}"):
             case "the worker dies":
                 raise Died
@@ -704,6 +744,9 @@ class AnyOrder(RuleBasedStateMachine):
         counted: int = Refusal.objects.aggregate(sum=Sum("count"))["sum"] or 0
         return counted
 
+    def _that_stand(self, so: Callable[[Row], Any]) -> list[UUID]:
+        return [UUID(run) for run, now in self.seen.items() if so(now.run)]
+
     def _awaiting_approval(self) -> list[str]:
         return [run for run, now in self.seen.items() if now.run["state"] == State.AWAITING_APPROVAL]
 
@@ -761,8 +804,12 @@ class AnyOrder(RuleBasedStateMachine):
         assert effect.run_id == run.pk
         assert effect.state == EffectState.SENT, f"sent while the record says {effect.state}"
         assert Step.objects.filter(run=run, operation_key=call.key, kind="write", status="intent").exists()
-        for earlier in (sent for sent in self.authority.sent if sent.call.caller == call.caller):
+        of_its_kind = [sent for sent in self.authority.sent if sent.call.caller == call.caller]
+        for earlier in (sent for sent in of_its_kind if sent.call.kind == call.kind):
             assert earlier.undone or earlier.absent, "sent again, and nobody had said that it was not there"
+        if call.kind == "cancel":
+            self._may_be_undone(run, effect)
+            return
         waiting = run.inbox.filter(name__in=["cancel_requested", "paused"], result="").exists()
         assert not any([run.paused, run.cancel_requested, waiting]), "sent although somebody had stopped it"
         self._was_permitted(run, call, body)
@@ -770,6 +817,19 @@ class AnyOrder(RuleBasedStateMachine):
         left_open = Effect.objects.filter(run__subject=run.subject, state__in=UNRESOLVED).exclude(run=run).exists()
         if body["amount_minor"] > policy["approval_above_minor"] or left_open:
             self._was_approved(run, effect)
+
+    def _may_be_undone(self, run: Run, effect: Effect) -> None:
+        first = Effect.objects.get(operation_key=effect.undoes)
+        assert first.state == EffectState.CONFIRMED, f"undone although it was {first.state}"
+        approvals = run.inbox.filter(name="compensation_approved", result="applied")
+        assert approvals.exists(), "undone, and nobody had decided that"
+        assert not run.paused, "undone although somebody had stopped it"
+        read = Step.objects.filter(run=run, operation="read_refund", status="done").latest("seq")
+        sent_before = max(
+            (sent.at for sent in self.authority.sent if sent.call.key == effect.operation_key), default=None
+        )
+        assert read.settled_at
+        assert read.settled_at >= max(self.clock.now - FACTS_LAST, sent_before or BEGINNING), "undone on an old reading"
 
     def _was_permitted(self, run: Run, call: Call, body: Any) -> None:
         heard = {kind: self.authority.heard.get((call.caller, kind)) for kind in ("authority", "orders", "policies")}

@@ -238,3 +238,19 @@ def test_a_final_run_is_never_due_again(engine: Engine) -> None:
     assert run.due_at is None
     assert commit.claim(run.pk, 30) is None
     assert Sweeper().sweep() == 0
+
+
+def test_what_arrives_while_a_run_ends_is_answered_with_that_end(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody looks into the inbox of a run that has ended, so the commit that ends it does."""
+    run = engine.start("B456", customer_id="U-12")
+    said = {"statement": "she is entitled", "reference": "ticket 17"}
+    interrupt(monkeypatch, "read", lambda pk: interventions.send(pk, "evidence_supplied", person("alice"), said, ""))
+
+    run = engine.carry_on(run)
+
+    assert run.stop_reason == "not_authorised"
+    event = run.inbox.get()
+    assert (event.result, event.result_reason) == ("refused", "The run had ended.")
+    assert event.settled_at

@@ -24,6 +24,7 @@ from tests.processes import BackOffice, Broker, Standing, wait_until
 
 COMMIT = b"UPDATE runs_run\n       SET state"
 CLAIM = b"UPDATE runs_run\n   SET token"
+END = b"COMMIT\0"  # of a transaction of several statements
 CUT = [Fate.ANSWER_LOST, Fate.REQUEST_LOST, Fate.BROKEN_OFF]
 CLEAN_RUN = 5  # commits: the intents of four calls, and the stop
 SUBMISSION = 4  # the commit from which on a refund counts as sent
@@ -58,6 +59,18 @@ def test_whichever_commit_is_not_answered_the_worker_goes_on_as_if_it_had_been(
     assert (run.token, run.revision) == (1, CLEAN_RUN)
     assert list(run.step_rows.values_list("status", flat=True)) == ["done"] * 4
     assert engine.calls("B456", "lookup") == []  # nobody had to ask what became of it
+
+
+@pytest.mark.parametrize("fate", CUT)
+def test_a_run_that_ends_without_an_answer_ends_once(engine: Engine, to_database: Proxy, fate: Fate) -> None:
+    run = engine.start("B456")
+    lost = to_database.doom(END, fate)
+
+    assert not advance(run.pk)
+
+    assert lost.met.is_set()
+    assert_completed_once(engine, run)
+    assert (run.token, run.revision) == (1, CLEAN_RUN)
 
 
 @pytest.mark.parametrize("fate", CUT)
@@ -180,8 +193,6 @@ def test_a_claim_whose_answer_is_lost_is_nobodys_until_its_lease_runs_out(engine
 
 
 # A person's decision
-
-END = b"COMMIT\0"
 
 
 @pytest.fixture

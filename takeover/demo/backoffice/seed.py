@@ -85,6 +85,7 @@ ORDERS = (
     Order("J341", "U-94", "Trekking backpack", "2026-09-21", SEALED, 164_50),
     Order("K728", "U-95", "Stand mixer", "2026-09-18", SEALED, 299_00),
     Order("L195", "U-96", "Smart watch", "2026-09-22", SEALED, 199_00),
+    Order("L370", "U-90", "Inflatable kayak", "2026-09-22", SEALED, 249_50),
     Order("M604", "U-97", "Folding tent", "2026-09-23", SEALED, 184_00),
     Order("N267", "U-98", "Graphics tablet", "2026-09-20", SEALED, 129_00),
     Order("P850", "U-99", "Air purifier", "2026-09-24", SEALED, 149_95),

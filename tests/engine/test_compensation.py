@@ -1,0 +1,233 @@
+"""Undoing a write that took effect and is not wanted any more: read again first, and then a write with its own life."""
+
+from typing import Any
+
+import pytest
+
+from runs import case, interventions
+from runs.domain.effects import EffectState
+from runs.engine import calls
+from runs.engine.held import Held
+from runs.interventions import Refused
+from runs.models import Effect, Run
+from runs.tools.back_office import SUBMIT_REFUND
+from tests.engine.conftest import Engine
+from tests.people import person
+
+
+class Died(BaseException):
+    """A worker's end: nothing catches it."""
+
+
+def stopped_as(run: Run) -> tuple[str, str]:
+    return run.outcome, run.stop_reason
+
+
+def too_late(engine: Engine, order_id: str = "B456") -> Run:
+    """A cancellation that came when the refund was accepted already."""
+    engine.back_office.fault(order_id, "answer_lost", times=1)
+    engine.back_office.fault(order_id, "lookup_lags", lookups=1)
+    run = engine.run(order_id)
+    run = engine.send(run, "cancel_requested", "alice", reason="the customer keeps it")
+    assert stopped_as(run) == ("NEEDS_HUMAN", "cancelled_too_late")
+    engine.back_office.clear(order_id)
+    return run
+
+
+def undo(engine: Engine, run: Run) -> Run:
+    return engine.send(run, "compensation_approved", "supervisor", reason="agreed with the customer")
+
+
+def states(run: Run) -> dict[str, str]:
+    return dict(run.effects.values_list("operation", "state"))
+
+
+def test_it_is_undone_by_a_write_of_its_own(engine: Engine) -> None:
+    run = too_late(engine)
+    first = run.effects.get()
+
+    run = undo(engine, run)
+
+    assert stopped_as(run) == ("CANCELLED", "cancelled_compensated")
+    assert states(run) == {"submit_refund": "compensated", "cancel_refund": "confirmed"}
+    undoing = run.effects.get(operation="cancel_refund")
+    assert (undoing.operation_key, undoing.undoes) == (f"undo:{first.operation_key}", first.operation_key)
+    assert [effect["state"] for effect in engine.effects("B456")] == ["cancelled"]
+    assert len(engine.calls("B456", "submit")) == len(engine.calls("B456", "cancel")) == 1
+    assert "was undone" in case.read(run)["customer_says"]["en"]
+    assert first.receipt == run.effects.get(operation="submit_refund").receipt, "history stays"
+
+
+def test_whether_it_can_still_be_undone_is_read_just_before(engine: Engine) -> None:
+    run = undo(engine, too_late(engine))
+
+    kinds = list(run.step_rows.order_by("seq").values_list("operation", flat=True))
+    assert kinds[-2:] == ["read_refund", "cancel_refund"]
+
+
+def test_a_service_that_refuses_to_undo_leaves_it_to_a_person(engine: Engine) -> None:
+    run = too_late(engine)
+    engine.back_office.settle(run.effects.get().operation_key, "paid")
+
+    run = undo(engine, run)
+
+    assert stopped_as(run) == ("NEEDS_HUMAN", "not_reversible")
+    assert run.recovery == "manual"
+    assert "already_paid" in run.question
+    assert states(run) == {"submit_refund": "confirmed", "cancel_refund": "rejected"}
+    again = undo(engine, run)
+    assert stopped_as(again) == ("NEEDS_HUMAN", "not_reversible")
+    assert len(engine.calls("B456", "cancel")) == 1, "a refused write is not sent again"
+    kept = engine.send(again, "resumed_after_review", "alice", reason="the customer keeps the money")
+    assert stopped_as(kept) == ("COMPLETED", "contract_met")
+
+
+def test_what_the_service_does_not_show_any_more_is_not_undone(engine: Engine) -> None:
+    run = too_late(engine)
+    engine.back_office.fault("B456", "lookup_lags")
+
+    run = undo(engine, run)
+
+    assert stopped_as(run) == ("NEEDS_HUMAN", "not_reversible")
+    assert "does not show request" in run.question
+    assert engine.calls("B456", "cancel") == []
+
+
+def test_an_undoing_whose_answer_is_lost_is_looked_up_and_not_sent_again(engine: Engine) -> None:
+    run = too_late(engine)
+    engine.back_office.fault("B456", "answer_lost", where="cancel", times=1)
+
+    run = undo(engine, run)
+
+    assert stopped_as(run) == ("CANCELLED", "cancelled_compensated")
+    assert len(engine.calls("B456", "cancel")) == 1
+    assert run.step_rows.filter(operation="look_up_cancellation").count() == 1
+
+
+def test_while_nobody_knows_whether_it_was_undone_the_cancellation_is_being_verified(engine: Engine) -> None:
+    run = too_late(engine)
+    engine.back_office.fault("B456", "timeout_before_effect", where="cancel", seconds=1, times=1)
+
+    run = undo(engine, run)
+
+    assert stopped_as(run) == ("WAITING", "cancellation_unverified")
+    assert states(run) == {"submit_refund": "confirmed", "cancel_refund": "unknown"}
+    assert "still be cancelled" in case.read(run)["customer_says"]["en"]
+
+    run = engine.later(run)
+
+    assert stopped_as(run) == ("CANCELLED", "cancelled_compensated"), "proven absent, it is sent once more"
+    assert len(engine.calls("B456", "cancel")) == 2
+    keys = {call["operation_key"] for call in engine.calls("B456", "cancel")}
+    assert keys == {run.effects.get(operation="cancel_refund").operation_key}
+
+
+@pytest.mark.parametrize("operation", ["read_refund", "cancel_refund", "look_up_cancellation"])
+def test_a_worker_that_dies_while_it_undoes_leaves_nothing_half_done(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    run = too_late(engine)
+    engine.back_office.fault("B456", "answer_lost", where="cancel", times=1)
+    perform = calls._perform
+
+    def performed(held: Held, planned: Any, until: float) -> Any:
+        result = perform(held, planned, until)
+        if planned.tool.name == operation:
+            monkeypatch.setattr(calls, "_perform", perform)
+            raise Died
+        return result
+
+    monkeypatch.setattr(calls, "_perform", performed)
+    with pytest.raises(Died):
+        undo(engine, run)
+    Run.objects.filter(pk=run.pk).update(due_at="2000-01-01T00:00Z", owner="")
+
+    run = engine.later(run)
+
+    assert stopped_as(run) == ("CANCELLED", "cancelled_compensated")
+    assert len(engine.calls("B456", "cancel")) == 1
+    assert [effect["state"] for effect in engine.effects("B456")] == ["cancelled"]
+
+
+def test_the_latest_is_undone_first(engine: Engine) -> None:
+    """Two writes that stand: what came later may rest on what came before."""
+    run = too_late(engine)
+    first = run.effects.get()
+    receipt = engine.back_office.submit("D041", "another-write", amount_minor=64_00)
+    row = Effect.objects.get(pk=first.pk)
+    row.pk, row.operation_key = None, "another-write"
+    row.receipt = receipt
+    row.plan = {**row.plan, "params": {**row.plan["params"], "order_id": "D041"}, "target": "order D041"}
+    row.plan_digest = row.value().digest
+    assert first.answered_at
+    row.planned_at = row.sent_at = first.answered_at
+    row.save()
+
+    run = undo(engine, run)
+
+    sent = run.step_rows.filter(operation="cancel_refund").order_by("seq").values_list("operation_key", flat=True)
+    assert list(sent) == ["undo:another-write", f"undo:{first.operation_key}"]
+    assert stopped_as(run) == ("CANCELLED", "cancelled_compensated")
+
+
+def test_one_that_cannot_be_undone_leaves_them_all_as_they_are(engine: Engine) -> None:
+    run = too_late(engine)
+    row = run.effects.get()
+    row.pk, row.operation_key = None, "another-write"
+    row.plan = {**row.plan, "operation": "check_authority"}  # declared by nobody to be undoable
+    row.save()
+
+    run = undo(engine, run)
+
+    assert stopped_as(run) == ("NEEDS_HUMAN", "not_reversible")
+    assert "declares no way to undo" in run.question
+    assert engine.calls("B456", "cancel") == []
+
+
+def test_whoever_asked_for_it_does_not_decide_that_it_is_undone(engine: Engine) -> None:
+    run = too_late(engine)
+    Run.objects.filter(pk=run.pk).update(requester=person("supervisor"))
+
+    with pytest.raises(Refused, match="somebody else has to decide"):
+        interventions.send(run.pk, "compensation_approved", person("supervisor"), {"reason": "as agreed"}, "")
+
+
+def test_undoing_is_bounded_by_the_steps_and_not_by_the_writes(engine: Engine) -> None:
+    run = undo(engine, too_late(engine))
+
+    lines = {line["dimension"]: line for line in case.read(run)["budgets"]}
+    assert lines["external_writes"]["spent"] == 1
+    assert lines["steps"]["spent"] == lines["tool_attempts"]["spent"] > 4
+
+
+def test_a_limit_that_stops_undoing_keeps_that_it_was_decided(engine: Engine) -> None:
+    run = too_late(engine)
+    spent = run.budget["steps"][2]
+    Run.objects.filter(pk=run.pk).update(budget={**run.budget, "steps": [spent, 0, spent, 0]})
+
+    run = undo(engine, run)
+
+    assert stopped_as(run) == ("LIMIT_REACHED", "limit_steps")
+    assert run.recovery == "compensate"
+    run = engine.send(run, "budget_extended", "supervisor", dimension="steps", by=4, reason="to undo it")
+    assert stopped_as(run) == ("CANCELLED", "cancelled_compensated")
+
+
+def test_a_paused_run_undoes_nothing_until_it_may_go_on(engine: Engine) -> None:
+    run = too_late(engine)
+    Run.objects.filter(pk=run.pk).update(paused=True)
+
+    run = undo(engine, run)
+
+    assert stopped_as(run) == ("NEEDS_HUMAN", "paused")
+    assert engine.calls("B456", "cancel") == []
+    run = engine.send(run, "unpaused", "alice")
+    assert stopped_as(run) == ("CANCELLED", "cancelled_compensated")
+
+
+def test_what_was_undone_is_not_done_again_under_its_key(engine: Engine) -> None:
+    run = undo(engine, too_late(engine))
+    done = run.effects.get(operation="submit_refund").value()
+
+    assert done.state is EffectState.COMPENSATED
+    assert calls.must_not_be_sent(done, SUBMIT_REFUND, done.planned_at)
