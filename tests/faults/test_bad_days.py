@@ -156,7 +156,7 @@ def test_a_sweeper_without_a_database_goes_on_sweeping_and_then_finds_everything
     engine: Engine, to_database: Proxy, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [engine.start(order) for order in ("B456", "F562")]
-    to_database.doom(b"ORDER BY", Fate.BROKEN_OFF)
+    to_database.doom(b'"runs_run"."due_at" <=', Fate.BROKEN_OFF)
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # which are this process's own business
 
     call_command("sweep", once=True)
