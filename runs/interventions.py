@@ -18,7 +18,7 @@ from uuid import UUID
 import jsonschema_rs
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -235,12 +235,20 @@ def send(
         _check_extension(run, content, by)
     if kind.move is Move.INPUT_CORRECTED:
         _check_correction(run, content, by)
-    with transaction.atomic():
-        # The row is locked first: what is checked here stays true until the event is in the inbox.
-        run = Run.objects.select_for_update(of=("self",)).select_related("holder").get(pk=run_id)
-        problem = _moved_on(run, seen) or _problem(kind, run, by, answers)
-        if problem is None:
-            return _deliver(run, kind, by, content, answers, seconds=proposal(kind, run))
+    delivered = None
+    try:
+        with transaction.atomic():
+            # The row is locked first: what is checked here stays true until the event is in the inbox.
+            run = Run.objects.select_for_update(of=("self",)).select_related("holder").get(pk=run_id)
+            problem = _moved_on(run, seen) or _problem(kind, run, by, answers)
+            if problem is None:
+                delivered = _deliver(run, kind, by, content, answers, seconds=proposal(kind, run))
+    except (OperationalError, InterfaceError):
+        if not delivered or not _landed(delivered):
+            raise
+    if delivered:
+        return delivered
+    assert problem
     _refuse(by, event, run, problem.code, problem.message, problem.field, problem.status)
 
 
@@ -494,6 +502,18 @@ def _write_of(by_service: str, key: str) -> tuple[Effect, str]:
     if not effect or not tool or tool.service != by_service:
         raise Refused("unknown_operation", "You have no write with this operation key here.", "operation_key", 404)
     return effect, tool.source
+
+
+def _landed(event: InboxEvent) -> bool:
+    """Whether an event is in the inbox although its commit was not answered; if so, as after any other commit."""
+    connection.close()
+    with transaction.atomic():
+        # That transaction has this row: who gets it has waited for its end.
+        Run.objects.select_for_update(of=("self",)).get(pk=event.run_id)
+        landed = InboxEvent.objects.filter(pk=event.pk).exists()
+        if landed:
+            _wake_after_commit(event.run_id)
+    return landed
 
 
 # Refusing

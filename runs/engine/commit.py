@@ -6,22 +6,29 @@ row, and then nothing else happens either.
 
 Two rules keep it correct under read committed, where a blocked UPDATE re-reads the row it waited for and nothing else:
 whatever must be seen at that moment (the token; `inbox_seq` for events that arrived meanwhile) is a column of the run.
+
+A commit whose answer was lost may have landed, may not, and may land yet. It raises `revision` and is fenced by it, so
+the same statement sent again lands once at the most; where it finds nothing to do, the row says which of the two did.
 """
 
 import json
+import logging
 import secrets
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models.functions import Now
 
 from runs.domain.states import FINAL, Move
 from runs.models import Event, InboxEvent, Run
+
+log = logging.getLogger(__name__)
+RECONNECT_WITHIN = 3.0  # seconds, for a restart; a lease outlasts the call it covers by more (calls.MARGIN)
 
 
 class LeaseLost(Exception):
@@ -48,6 +55,7 @@ WITH run AS (
            stopped_at = %(stopped_at)s, steps = %(steps)s, stretch = %(stretch)s, budget = %(budget)s,
            progress = %(progress)s, role = %(role)s, answer_by = %(answer_by)s,
            dispatches = CASE WHEN %(brought_on)s THEN 0 ELSE dispatches END,
+           revision = revision + 1,
            owner = CASE WHEN %(hold_for)s::float8 IS NULL THEN '' ELSE owner END,
            holder_id = CASE WHEN %(ended)s THEN NULL ELSE holder_id END,
            due_at = CASE WHEN %(hold_for)s::float8 IS NOT NULL
@@ -55,7 +63,7 @@ WITH run AS (
                          WHEN %(ended)s THEN NULL
                          WHEN inbox_seq > %(inbox_seen)s THEN clock_timestamp()
                          ELSE %(due_at)s::timestamptz END
-     WHERE id = %(run)s AND token = %(token)s AND owner = %(owner)s
+     WHERE id = %(run)s AND token = %(token)s AND owner = %(owner)s AND revision = %(revision)s
  RETURNING id, inbox_seq
 ), settled_step AS (
     UPDATE runs_step
@@ -131,6 +139,9 @@ WITH run AS (
 SELECT inbox_seq FROM run
 """
 
+# After a commit that found nothing: whether it had landed already, under this token and as the very next revision.
+LANDED = "SELECT inbox_seq FROM runs_run WHERE id = %(run)s AND token = %(token)s AND revision = %(revision)s + 1"
+
 ENDED = "The run had ended; kept as evidence."
 
 LATE = """
@@ -201,12 +212,14 @@ def commit(
     """Write `run` as it stands, with all that is pending. Returns `inbox_seq`: above `inbox_seen`, look into the inbox.
 
     `hold_for`: keep the lease that many seconds. None gives the run back, to be looked at again at `due_at` (None: when
-    an event arrives), or at once if an event arrived meanwhile. Raises LeaseLost where the token is not ours any more.
+    an event arrives), or at once if an event arrived meanwhile. Raises LeaseLost where the token is not ours any more,
+    and the database's own error where it is away: whether that commit landed, nobody knows, and the lease runs out.
     """
     parameters: dict[str, Any] = {
         "run": lease.run,
         "token": lease.token,
         "owner": lease.owner,
+        "revision": run.revision,
         "hold_for": hold_for,
         "due_at": due_at,
         "inbox_seen": inbox_seen,
@@ -243,16 +256,47 @@ def commit(
         "handoffs": _json(pending.handoffs),
         "inbox": _json(pending.inbox),
     }
+    try:
+        row = _make(run, parameters)
+    except (OperationalError, InterfaceError) as problem:
+        log.warning("A commit of run %s was not answered (%s); it is made again", lease.run, problem)
+        reconnect()
+        row = _make(run, parameters) or _landed(parameters)
+    if not row:
+        raise LeaseLost
+    run.revision += 1
+    return int(row[0])
+
+
+def reconnect() -> None:
+    """Wait for a database that restarts. Raises OperationalError where it stays away."""
+    connection.close()
+    give_up_at = monotonic() + RECONNECT_WITHIN
+    while True:
+        try:
+            return connection.ensure_connection()
+        except OperationalError:
+            if monotonic() >= give_up_at:
+                raise
+            sleep(0.1)
+
+
+def _make(run: Run, parameters: dict[str, Any]) -> tuple[int] | None:
     # The end of a run answers what arrived while it was coming: nobody looks into its inbox afterwards.
-    together = transaction.atomic() if run.is_final else nullcontext()
+    together = transaction.atomic() if parameters["ended"] else nullcontext()
     with together, connection.cursor() as cursor:
         cursor.execute(COMMIT, parameters)
-        row = cursor.fetchone()
-        if not row:
-            raise LeaseLost
-        if run.is_final and row[0] > inbox_seen:
+        row: tuple[int] | None = cursor.fetchone()
+        if row and parameters["ended"] and row[0] > parameters["inbox_seen"]:
             _refuse_the_rest(run)
-    return int(row[0])
+    return row
+
+
+def _landed(parameters: dict[str, Any]) -> tuple[int] | None:
+    with connection.cursor() as cursor:
+        cursor.execute(LANDED, parameters)
+        row: tuple[int] | None = cursor.fetchone()
+    return row
 
 
 def _refuse_the_rest(run: Run) -> None:

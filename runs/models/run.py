@@ -75,6 +75,7 @@ class Run(models.Model):
     stopped_at = models.DateTimeField(null=True)  # this stop; null while it runs
 
     token = models.BigIntegerField(default=0)  # rises with every claim; every later commit names it
+    revision = models.BigIntegerField(db_default=0)  # rises with every commit of a worker's: tells whether one landed
     owner = models.CharField(max_length=32, blank=True)  # random per claim; empty: nobody holds it
     due_at = models.DateTimeField(null=True, db_default=Now())
     dispatches = models.PositiveIntegerField(default=0)  # claims since the last commit that brought it on
