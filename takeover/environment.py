@@ -10,6 +10,7 @@ import tempfile
 from base64 import b64decode
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -133,6 +134,12 @@ def _read_key(file: Path) -> str:
         return file.read_text().strip()
     except OSError as error:
         raise ImproperlyConfigured(f"{file} cannot be read ({error.strerror}): start as its owner.") from None
+
+
+def days(name: str, default: int) -> timedelta | None:
+    """A number of days; 0 is none at all."""
+    given = integer(name, default)
+    return timedelta(days=given) if given else None
 
 
 def web_address(name: str) -> str:

@@ -174,6 +174,10 @@ ENGINE_PACE = env.number("ENGINE_PACE", 1.0)
 AUDIT_KEYS = env.audit_keys
 AUDIT_WEBHOOK = env.web_address("AUDIT_WEBHOOK")
 
+# How long texts of the record, and requests and answers of steps, are kept once their run has ended. None: for good.
+TEXTS_KEPT = env.days("TEXTS_KEPT_DAYS", 0)
+PAYLOADS_KEPT = env.days("PAYLOADS_KEPT_DAYS", 90)
+
 # Services the shipped workflows act on, known by HTTP only.
 BACK_OFFICE_URL = env.text("BACK_OFFICE_URL", "http://127.0.0.1:8801")
 SERVICES: dict[str, Any] = {

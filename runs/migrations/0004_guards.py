@@ -255,38 +255,44 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION runs_forget_texts(older_than interval, at_most integer) RETURNS bigint
+-- Each looks at the next so many rows past one, in order, and no further: so what is kept makes it no slower.
+-- `reached` is the last row that was old enough, whether it could go or not; null where there was none.
+CREATE FUNCTION runs_forget_texts(older_than interval, past bigint, at_most integer,
+                                     OUT gone bigint, OUT reached bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
-DECLARE
-    gone bigint;
 BEGIN
     PERFORM runs_may_forget(older_than, at_most);
-    DELETE FROM runs_eventtext WHERE event_id IN (
-        SELECT t.event_id
+    WITH looked_at AS MATERIALIZED (
+        SELECT t.event_id AS id, e.at < now() - older_than AS is_old,
+               r.id IS NULL OR r.state IN ('completed', 'failed', 'cancelled') AS may_go
           FROM runs_eventtext t
           JOIN runs_event e ON e.id = t.event_id
           LEFT JOIN runs_run r ON r.id = e.run_id
-         WHERE e.at < now() - older_than AND (r.id IS NULL OR r.state IN ('completed', 'failed', 'cancelled'))
-         ORDER BY t.event_id LIMIT at_most);
-    GET DIAGNOSTICS gone = ROW_COUNT;
-    RETURN gone;
+         WHERE t.event_id > past ORDER BY t.event_id LIMIT at_most
+    ), taken AS (
+        DELETE FROM runs_eventtext t USING looked_at l
+         WHERE t.event_id = l.id AND l.is_old AND l.may_go RETURNING t.event_id
+    )
+    SELECT (SELECT count(*) FROM taken), (SELECT max(id) FROM looked_at WHERE is_old) INTO gone, reached;
 END $$;
 
-CREATE FUNCTION runs_forget_payloads(older_than interval, at_most integer) RETURNS bigint
+CREATE FUNCTION runs_forget_payloads(older_than interval, past bigint, at_most integer,
+                                     OUT gone bigint, OUT reached bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
-DECLARE
-    gone bigint;
 BEGIN
     PERFORM runs_may_forget(older_than, at_most);
-    DELETE FROM runs_steppayload WHERE step_id IN (
-        SELECT p.step_id
+    WITH looked_at AS MATERIALIZED (
+        SELECT p.step_id AS id, s.started_at < now() - older_than AS is_old,
+               r.state IN ('completed', 'failed', 'cancelled') AS may_go
           FROM runs_steppayload p
           JOIN runs_step s ON s.id = p.step_id
           JOIN runs_run r ON r.id = s.run_id
-         WHERE s.started_at < now() - older_than AND r.state IN ('completed', 'failed', 'cancelled')
-         ORDER BY p.step_id LIMIT at_most);
-    GET DIAGNOSTICS gone = ROW_COUNT;
-    RETURN gone;
+         WHERE p.step_id > past ORDER BY p.step_id LIMIT at_most
+    ), taken AS (
+        DELETE FROM runs_steppayload p USING looked_at l
+         WHERE p.step_id = l.id AND l.is_old AND l.may_go RETURNING p.step_id
+    )
+    SELECT (SELECT count(*) FROM taken), (SELECT max(id) FROM looked_at WHERE is_old) INTO gone, reached;
 END $$;
 
 REVOKE EXECUTE ON FUNCTION runs_forget_texts, runs_forget_payloads FROM PUBLIC;

@@ -18,10 +18,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from runs import interventions
+from runs import case, interventions
 from runs.domain.effects import EffectState
 from runs.domain.states import StopReason
 from runs.engine.advance import advance
+from runs.engine.retention import Retention
 from runs.models import Event, EventText, Handoff, Run, StepPayload, privileges
 from tests.console import rows
 from tests.people import person
@@ -272,16 +273,22 @@ def long_ago(application: None) -> tuple[Run, Run]:
     return ended, still_open
 
 
-def forget(what: str, older_than: str, at_most: int) -> int:
+def forget(what: str, older_than: str, at_most: int, past: int = 0) -> tuple[int, int | None]:
     with signed_in_as(ROLE), connection.cursor() as cursor:
-        cursor.execute(f"SELECT runs_forget_{what}(%s::interval, %s)", [older_than, at_most])
-        return int(cursor.fetchone()[0])
+        cursor.execute(f"SELECT * FROM runs_forget_{what}(%s::interval, %s, %s)", [older_than, past, at_most])
+        gone, reached = cursor.fetchone()
+        return gone, reached
 
 
 def test_retention_takes_old_texts_of_runs_that_ended_and_leaves_their_events(long_ago: tuple[Run, Run]) -> None:
     ended, still_open = long_ago
-    assert forget("texts", "40 days", 10) == 0
-    assert [forget("texts", "20 days", 1) for _ in range(3)] == [1, 1, 0]
+    first, second, third, fourth = EventText.objects.order_by("pk").values_list("pk", flat=True)[:4]
+    assert forget("texts", "40 days", 10) == (0, None)
+    assert forget("texts", "20 days", 1) == (1, first)
+    assert forget("texts", "20 days", 2, past=first) == (1, third), "the one of the open run is passed over"
+    assert forget("texts", "20 days", 10, past=third) == (0, fourth)
+    assert forget("texts", "20 days", 10, past=fourth) == (0, None)
+    assert second
     assert ended.events.count() == 3
     assert EventText.objects.filter(event__run=ended).get().event.kind == "closed"
     assert EventText.objects.filter(event__run=still_open).count() == 2
@@ -289,10 +296,30 @@ def test_retention_takes_old_texts_of_runs_that_ended_and_leaves_their_events(lo
 
 def test_retention_takes_old_payloads_of_runs_that_ended_and_leaves_their_steps(long_ago: tuple[Run, Run]) -> None:
     ended, still_open = long_ago
-    assert [forget("payloads", "20 days", 10) for _ in range(2)] == [1, 0]
+    assert [forget("payloads", "20 days", 10)[0] for _ in range(2)] == [1, 0]
     assert ended.step_rows.count() == 2
     assert StepPayload.objects.filter(step__run=still_open).exists()
     assert StepPayload.objects.get(step__run=ended).step.seq == 2
+
+
+def test_the_sweeper_forgets_what_is_old_and_no_more_at_a_time_than_it_should(
+    long_ago: tuple[Run, Run], settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, still_open = long_ago
+    settings.PAYLOADS_KEPT, settings.TEXTS_KEPT = timedelta(days=20), timedelta(days=20)
+    monkeypatch.setattr("runs.engine.retention.AT_ONCE", 1)
+    monkeypatch.setattr("runs.engine.retention.IN_ONE_TICK", 2)
+    retention = Retention()
+    gone = [retention.tick() for _ in range(4)]
+    assert sum(gone) == 3
+    assert max(gone) <= 4
+    assert StepPayload.objects.filter(step__run=still_open).count() == 1
+    assert any("not kept any more" in line["says"] for line in case.timeline(ended))
+
+
+def test_without_a_limit_nothing_is_forgotten(long_ago: tuple[Run, Run], settings: Settings) -> None:
+    settings.PAYLOADS_KEPT = settings.TEXTS_KEPT = None
+    assert Retention().tick() == 0
 
 
 @pytest.mark.parametrize("what", ["texts", "payloads"])
@@ -309,11 +336,11 @@ def test_retention_takes_old_payloads_of_runs_that_ended_and_leaves_their_steps(
 def test_nobody_makes_the_record_forget_what_is_young(
     what: str, older_than: str | None, at_most: int | None, says: str, application: None
 ) -> None:
-    assert why_refused(f"SELECT runs_forget_{what}(%s::interval, %s::integer)", older_than, at_most) == says
+    assert why_refused(f"SELECT runs_forget_{what}(%s::interval, 0, %s::integer)", older_than, at_most) == says
 
 
 def test_forgetting_is_for_the_application_and_nobody_else(application: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"REVOKE EXECUTE ON FUNCTION runs_forget_texts FROM {ROLE}")
-    says = why_refused("SELECT runs_forget_texts('40 days', 10)")
+    says = why_refused("SELECT runs_forget_texts('40 days', 0, 10)")
     assert says == "permission denied for function runs_forget_texts"
