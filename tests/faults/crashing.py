@@ -1,7 +1,7 @@
 """Processes that die at a chosen point: a server that has Django loaded forks one for each attempt.
 
-`python -m tests.faults.crashing` is the server: a line of JSON asks for an attempt, a line of JSON says how it went. It
-never opens a connection itself, so what it forks shares none. In the fork every moment at which something leaves the
+`python -m tests.faults.crashing` is the server: a line of JSON asks for an attempt, a line of JSON says how it went. No
+connection is open when it forks, so that nobody shares one. In the fork every moment at which something leaves the
 process, or came back, is numbered: around each SQL statement, each COMMIT of an explicit transaction, each call of a
 service and each wake-up. At the chosen number the process kills itself, or stands still until it is told to go on.
 
@@ -130,6 +130,7 @@ def _answer(points: list[Any], ended: str, pid: int) -> None:
 
 
 def _warm_up(asked: Mapping[str, Any]) -> None:
+    """What stays behind is loaded code, and the idle thread of calls, which each fork makes anew for itself."""
     from django.db import connection
 
     from tests.faults.stories import STORIES, play

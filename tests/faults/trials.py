@@ -43,14 +43,15 @@ class Trials:
     def die(self, story: str, *points: int, broken: str = "") -> list[str]:
         """The first process dies at the first point, the one after it at the second, and so on; the last one lives.
 
-        Returns what does not hold, each as a line: right after a death, and at the end. A process that ends before its
-        point has come is the last.
+        Returns what does not hold, each as a line: right after a death, and at the end. A process that has nothing left
+        to do before its point comes is the last; the first one must come to its point.
         """
         order, found, deaths = self.lay_out(story), list[str](), list[str]()
         for point in points:
             attempt = self._play(story, order, at=point, broken=broken)
             if attempt.ended != "killed":
-                return found + self._found(story, order, attempt, deaths)
+                missed = [] if deaths else [f"Point {point} never came: {attempt.ended}"]
+                return found + missed + self._found(story, order, attempt, deaths)
             deaths.append(str(attempt.points[-1]))
             lines = violations(self._runs(order), self._ledger(order), resting=False)
             found += [f"{line} (at once after a death {deaths[-1]})" for line in lines]
