@@ -10,6 +10,7 @@ from runs.domain.effects import Answer, EffectState
 from runs.engine import calls, commit
 from runs.engine.held import Held
 from runs.models import InboxEvent
+from runs.models.run import RunQuerySet
 
 
 def the_intent_is_committed_after_the_call() -> None:
@@ -28,6 +29,10 @@ def silence_is_taken_for_absence() -> None:
     effects.LIFE[EffectState.SENT, Answer.UNREACHABLE] = EffectState.ABSENT
 
 
+def acceptance_is_taken_for_a_refusal() -> None:
+    effects.LIFE[EffectState.SENT, Answer.ACCEPTED] = EffectState.REJECTED
+
+
 def a_call_is_charged_once_it_is_over() -> None:
     settle, reserve = Ledger.settle, Ledger.reserve
     Ledger.reserve = lambda self, charge: self  # type: ignore[method-assign]
@@ -40,6 +45,11 @@ def a_call_is_charged_once_it_is_over() -> None:
 
 def commits_ask_for_no_token() -> None:
     commit.COMMIT = commit.COMMIT.replace(" AND token = %(token)s AND owner = %(owner)s", "")
+
+
+def what_somebody_held_is_passed_over() -> None:
+    due = RunQuerySet.due
+    RunQuerySet.due = lambda self: due(self).filter(owner="")  # type: ignore[method-assign]
 
 
 def an_interrupted_call_is_forgotten() -> None:

@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
 from runs import interventions
+from runs.domain.effects import EffectState
 from runs.domain.states import Move, Outcome, State
 from runs.engine.sweep import Sweeper
 from runs.models import Run
@@ -42,6 +43,10 @@ def somebody_withdraws(run: Run) -> Event | None:
     if not run.outcome or said(run, Move.CANCEL_REQUESTED).exists():
         return None
     return "supervisor", Move.CANCEL_REQUESTED, {"reason": "The customer keeps it."}, ""
+
+
+def somebody_withdraws_what_arrived(run: Run) -> Event | None:
+    return somebody_withdraws(run) if run.effects.filter(state=EffectState.ACKNOWLEDGED).exists() else None
 
 
 def said(run: Run, move: Move) -> "QuerySet[Any]":
@@ -77,7 +82,9 @@ STORIES = {
     ),
     # Cancelled when it had taken effect: until writes are undone, that goes to a person. The undoing is a story here.
     "cancelled too late": Story(
-        (Outcome.NEEDS_HUMAN, "cancelled_too_late"), {"pending": {"lookups": 1}}, reacts=somebody_withdraws
+        (Outcome.NEEDS_HUMAN, "cancelled_too_late"),
+        {"pending": {"lookups": 1}},
+        reacts=somebody_withdraws_what_arrived,
     ),
 }
 

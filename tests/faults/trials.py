@@ -29,8 +29,12 @@ class Trials:
             server.warm_up("write", self.lay_out("write"))
 
     def points(self, story: str, broken: str = "") -> list[Point]:
-        """The points that the story passes when nobody dies."""
-        return self._play(story, self.lay_out(story), broken=broken).points
+        """The points that the story passes when nobody dies; then nothing may be wrong, unless something is broken."""
+        order = self.lay_out(story)
+        attempt = self._play(story, order, broken=broken)
+        found = [] if broken else self._found(story, order, attempt, [])
+        assert not found, "\n".join(found)
+        return attempt.points
 
     def lay_out(self, story: str) -> str:
         """An order of its own for this attempt, with the story's faults."""
@@ -81,14 +85,13 @@ class Trials:
         return self.server.play(story, order, at=at, broken=broken, then=then)
 
     def _found(self, story: str, order: str, attempt: Attempt, deaths: list[str]) -> list[str]:
+        found = violations(self._runs(order), self._ledger(order))
+        runs = list(Run.objects.filter(input__order_id=order))
         if attempt.ended != "done":
-            found = [f"I3: the process that carried {order} on did not come to an end: {attempt.ended}"]
-        else:
-            found = violations(self._runs(order), self._ledger(order))
-            runs = list(Run.objects.filter(input__order_id=order))
-            if not all(self._ended_well(run, story, deaths) for run in runs) or len(runs) != 1:
-                ends = [(run.outcome, run.stop_reason) for run in runs]
-                found.append(f"I3: {order} ended as {ends}, not as {STORIES[story].ends}")
+            found.append(f"I3: the process that carried {order} on did not come to an end: {attempt.ended}")
+        elif len(runs) != 1 or not self._ended_well(runs[0], story, deaths):
+            ends = [(run.outcome, run.stop_reason) for run in runs]
+            found.append(f"I3: {order} ended as {ends}, not as {STORIES[story].ends}")
         return [f"{line} (after {' and '.join(deaths) or 'nothing'})" for line in found]
 
     def _ended_well(self, run: Run, story: str, deaths: list[str]) -> bool:
