@@ -14,7 +14,7 @@ from tests.faults.trials import Trials
 COMMIT = "WITH run AS ( UPDATE runs_run SET state = %(state)s, outcome"
 CARRYING_ON = "sweep > carry_on > advance > _drive > _carry_on"
 SETTLING = "sweep > carry_on > advance > _drive > settle_interrupted"
-A_FEW = 3  # points of a way that is not walked whole
+A_FEW = 2  # points of a way that is not walked whole
 
 
 def at(points: list[Point]) -> list[int]:
@@ -72,7 +72,7 @@ def test_who_stood_still_and_was_taken_for_dead_changes_nothing_afterwards(trial
     points = trials.points("write")
     about_to_act = [number - 1 for number in at(points)[1:] if points[number - 2].free]
 
-    for number in about_to_act:
+    for number in about_to_act[-5:]:  # from the last read on
         assert trials.stand_still("write", number) == []
 
 
