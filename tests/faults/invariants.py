@@ -111,7 +111,9 @@ def one_write_takes_effect_once(seen: Seen) -> Iterable[str]:
     """I1: at most one effect under a key: exactly one if it is confirmed, none if it was refused or never sent."""
     for effect in seen.effects:
         key, state = effect.operation_key, EffectState(effect.state)
-        happened = [one for one in seen.happened if one["operation_key"] == key]
+        # The books know an undoing by what it undid, which is cancelled from then on; they do not say since when.
+        undone = [one for one in seen.happened if one["operation_key"] == effect.undoes and one["state"] == "cancelled"]
+        happened = undone if effect.undoes else [one for one in seen.happened if one["operation_key"] == key]
         if len(happened) > 1 or (state in TOOK_PLACE and not happened) or (state in DID_NOT and happened):
             yield f"{key} is {state.value} here, and the service's books have {len(happened)} of it"
         # This service carries a key out once only. Another would not have: what came again after the effect, or after
@@ -119,7 +121,7 @@ def one_write_takes_effect_once(seen: Seen) -> Iterable[str]:
         refused = False
         for call in seen.calls_under(key):
             if call["kind"] in WRITES:
-                if refused or any(one["at"] < call["at"] for one in happened):
+                if refused or any(not effect.undoes and one["at"] < call["at"] for one in happened):
                     yield f"{key} was sent once more, at {call['at']}, when the service had decided it"
                 refused = refused or call["status"] == 409
     standing = [one for one in seen.happened if one["state"] != "cancelled"]
