@@ -23,7 +23,7 @@ class Retention:
 
     def tick(self) -> int:
         """Returns how many rows went. Raises DatabaseError."""
-        kept_for = {"payloads": settings.PAYLOADS_KEPT, "texts": settings.TEXTS_KEPT}
+        kept_for: dict[str, timedelta | None] = {"payloads": settings.PAYLOADS_KEPT, "texts": settings.TEXTS_KEPT}
         gone = sum(self._forget(what, kept) for what, kept in kept_for.items() if kept)
         if gone:
             log.info("%d requests, answers and texts of runs that ended long ago are not kept any more", gone)
@@ -34,8 +34,8 @@ class Retention:
         with connection.cursor() as cursor:
             for _ in range(IN_ONE_TICK):
                 cursor.execute(
-                    f"SELECT gone, reached FROM runs_forget_{what}(%s, %s, %s)",  # noqa: S608 - one of two words
-                    (kept, self.past[what], AT_ONCE),
+                    f"SELECT gone, reached FROM runs_forget_{what}(%s::interval, %s, %s)",  # noqa: S608 - one of two words
+                    [f"{kept.days} days", self.past[what], AT_ONCE],
                 )
                 gone, reached = cursor.fetchone()
                 total += gone

@@ -22,7 +22,7 @@ from takeover.celery import app
 from takeover.supervisor import postgres
 from takeover.supervisor.children import stop
 from tests.engine.conftest import Engine
-from tests.faults.conftest import (
+from tests.faults.detours import (
     commits_that_wait,
     database_address,
     database_at,

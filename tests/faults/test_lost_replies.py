@@ -16,7 +16,7 @@ from runs.engine.sweep import Sweeper
 from runs.engine.tasks import wake
 from runs.models import Run
 from tests.engine.conftest import Engine
-from tests.faults.conftest import commits_that_wait, in_another_thread, somebody_else, when
+from tests.faults.detours import commits_that_wait, in_another_thread, somebody_else, when
 from tests.faults.proxy import Fate, Proxy
 from tests.faults.test_workers import a_run_nobody_was_told_about
 from tests.people import person

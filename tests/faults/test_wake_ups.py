@@ -19,7 +19,7 @@ from runs.engine.sweep import Sweeper
 from runs.engine.tasks import advance_run, wake
 from takeover.supervisor.children import CLONE
 from tests.engine.conftest import Engine
-from tests.faults.conftest import database_at, in_another_thread, when
+from tests.faults.detours import database_at, in_another_thread, when
 from tests.faults.test_lost_replies import assert_completed_once
 from tests.faults.test_workers import StartWorker, outcome, start, submits, the_lease_runs_out
 from tests.processes import BackOffice, Broker, Standing, wait_until
