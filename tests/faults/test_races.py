@@ -308,20 +308,32 @@ def test_what_is_said_while_a_worker_gives_back_is_heard_at_once(engine: Engine,
     assert_sound(engine)
 
 
-def test_what_is_said_while_a_worker_ends_the_run_is_answered_all_the_same(engine: Engine, hands: Hands) -> None:
-    run = engine.start(CHEAP)
+def test_what_is_said_just_before_the_end_is_told_that_it_came_too_late(engine: Engine, hands: Hands) -> None:
     engine.back_office.fault(CHEAP, "answer_lost")
-    said = hands.before(commit, "commit", sends(run, "evidence_supplied", "alice", EVIDENCE), only=ending)
-    advance(run.pk)
-    assert isinstance(said.result(PATIENCE), InboxEvent)
+    run = engine.start(CHEAP)
+    worker, goes_on = standing_at(hands, run, ending)
+    hands.while_inside(interventions, "_deliver", lambda: (goes_on(), worker.result(PATIENCE))[1])
+
+    sends(run, "evidence_supplied", "alice", EVIDENCE)()
+
+    assert worker.result(PATIENCE) is False
     assert stopped_as(run) == ("COMPLETED", "contract_met")
-
-    Sweeper().sweep()
-
     event = run.inbox.get()
-    assert (event.result, event.result_reason) == ("refused", "The run has ended (completed).")
-    assert run.events.get(kind="event_refused").actor == person("alice")
+    assert (event.result, event.result_reason) == ("refused", "The run had ended.")
     assert_sound(engine)
+
+
+def test_what_is_said_while_the_end_is_committed_is_told_that_it_has_ended(engine: Engine, hands: Hands) -> None:
+    engine.back_office.fault(CHEAP, "answer_lost")
+    run = engine.start(CHEAP)
+    said = hands.while_inside(commit, "commit", sends(run, "evidence_supplied", "alice", EVIDENCE), only=ending)
+
+    advance(run.pk)
+
+    refused = said.result(PATIENCE)
+    assert isinstance(refused, Refused)
+    assert refused.message == "The run has ended (completed)."
+    assert not run.inbox.exists()
 
 
 # A budget is extended as it runs out
