@@ -48,7 +48,7 @@ FAULTS: tuple[dict[str, Any], ...] = (
     {"fault": "pending", "lookups": 1},
     {"fault": "queued", "lookups": 2},
     {"fault": "refused"},
-    {"fault": "slow", "times": 1, "where": "submit", "seconds": 3},
+    *[{"fault": "slow", "times": 1, "where": "submit", "seconds": 3}] * 6,  # so that many die just then
     {"fault": "slow", "times": 2, "where": "any", "seconds": 1},
     {"fault": "unavailable", "times": 1, "where": "any"},
     {"fault": "unavailable", "times": 1, "where": "submit", "after_effect": True},
