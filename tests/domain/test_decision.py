@@ -390,3 +390,8 @@ def test_every_situation_has_one_verdict_and_it_never_breaks_the_law(s: Situatio
     if verdict.kind is Kind.ACT and s.next_step is NextStep.WRITE:
         assert (s.facts, s.authorised, s.eligible) == (FactsState.COMPLETE, Value.MET, Value.MET)
         assert not s.approval_needed or s.approval_valid
+
+
+@pytest.mark.parametrize("next_step", [NextStep.READ, NextStep.NONE, NextStep.WRITE])
+def test_missing_facts_stop_it_whatever_would_come_next(next_step: NextStep) -> None:
+    assert reason(replace(CLEAR, facts=FactsState.MISSING, next_step=next_step)) is StopReason.FACTS_MISSING
