@@ -667,8 +667,13 @@ def after_a_worker(hands: Hands, run: Run, first: Act, second: Act) -> list[Told
     return having_looked_before(hands, run, first_and_its_worker, second)
 
 
-@pytest.mark.parametrize("meeting", [waiting_at_the_row, having_looked_before, after_a_worker])
-@pytest.mark.parametrize("stands", STANDS, ids=lambda stands: stands.__name__)
+MEETINGS = [
+    *product(STANDS, (waiting_at_the_row, having_looked_before)),
+    *product((put_up, approved_and_at_work, looked_up_by_itself), (after_a_worker,)),
+]
+
+
+@pytest.mark.parametrize(("stands", "meeting"), MEETINGS, ids=lambda given: given.__name__)
 def test_of_two_things_said_at_once_each_is_carried_out_once_or_told_why_not(
     engine: Engine,
     hands: Hands,
