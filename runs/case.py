@@ -389,10 +389,17 @@ def _event_line(event: Event) -> dict[str, Any] | None:
             says = f"Put up for approval: {content.get('rule', '')}"
         case "plan_replaced":
             says, tone = f"The plan was replaced: {content.get('changed', '')}", "bad"
-        case "event_received":
-            label = _label(content.get("name"))
+        case "event_received" if content.get("name") == Move.CALLBACK_RECEIVED:
             payload = content.get("payload") or {}
-            says = f"{actor}: {label}."
+            source = content.get("source", "service")
+            says = f"The {source} called back about {payload.get('operation_key')}. That is no evidence."
+            quote = str(payload.get("reference", ""))
+            quote_by = f"The {source} wrote" if quote else ""
+        case "event_refused" if content.get("name") == Move.CALLBACK_RECEIVED:
+            says = f"The callback moved nothing. {content.get('why')}"
+        case "event_received":
+            payload = content.get("payload") or {}
+            says = f"{actor}: {_label(content.get('name'))}."
             quote = "; ".join(str(value) for value in payload.values())
             quote_by = f"{actor} wrote" if quote else ""
         case "event_proposed":

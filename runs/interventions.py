@@ -1,7 +1,8 @@
 """Everything a person may do to a run: the only door for writes from above (screens, command line, API).
 
 A person never edits a run. They claim the case, and they send events, which a worker carries out. Both are recorded,
-and so is what was refused. Lock order: the run's row, then its inbox.
+and so is what was refused. Services have one door of their own, `call_back`, and less to say. Lock order: the run's
+row, then its inbox.
 """
 
 import json
@@ -26,12 +27,12 @@ from runs import case
 from runs.agents.policies import POLICIES
 from runs.domain.budget import BudgetError, Dimension, Ledger
 from runs.domain.errors import ErrorClass
-from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission, Standing, why_not
+from runs.domain.interventions import CATALOGUE, FROM_PEOPLE, EventKind, Permission, Standing, why_not
 from runs.domain.redaction import clean, clean_text, identifiers, redact, redact_text
 from runs.domain.states import Move, Outcome, State
 from runs.engine.services import service
 from runs.engine.tasks import wake
-from runs.models import Event, InboxEvent, Refusal, Run
+from runs.models import Effect, Event, InboxEvent, Refusal, Run
 from runs.models.run import ledger_as_json
 from runs.secrets import known_secrets
 from runs.tools.tool import Call, ToolFailed
@@ -42,6 +43,7 @@ CLAIM_LASTS = timedelta(minutes=30)
 START_CHECK = 2.0  # seconds
 MOST_PAYLOAD = 20_000  # characters
 DIGEST = re.compile("[0-9a-f]{64}")
+MOST_CALLBACKS = 20  # kept about one write; a service has no use for more, and none of them could lead to anything
 
 
 class Refused(Exception):
@@ -417,8 +419,15 @@ def _deliver(
         Event.objects.record(run, "event_proposed", by, name=kind.move, payload=shown)
         _nudge_after_commit(run.pk)
         return event
+    _ring(run, takes_it_away=kind.move in {Move.CANCEL_REQUESTED, Move.PAUSED, Move.APPROVAL_REVOKED})
+    Event.objects.record(run, "event_received", by, name=kind.move, payload=shown, answers=answers)
+    _wake_after_commit(run.pk)
+    return event
+
+
+def _ring(run: Run, *, takes_it_away: bool = False) -> None:
+    """Say that something new is in the inbox; `takes_it_away` from whoever holds the run, who has to claim it again."""
     # The cure for a lost race is the counter: a holder that commits after us sees it and looks into the inbox.
-    takes_it_away = kind.move in {Move.CANCEL_REQUESTED, Move.PAUSED, Move.APPROVAL_REVOKED}
     with connection.cursor() as cursor:
         cursor.execute(
             """UPDATE runs_run
@@ -429,9 +438,66 @@ def _deliver(
                 WHERE id = %(run)s""",
             {"run": run.pk, "take": takes_it_away},
         )
-    Event.objects.record(run, "event_received", by, name=kind.move, payload=shown, answers=answers)
-    _wake_after_commit(run.pk)
-    return event
+
+
+# Callbacks
+
+
+def call_back(by_service: str, message_id: str, payload: Any) -> bool:
+    """Hand what `by_service` says about one of its writes to the run. Returns whether it is new: one id counts once.
+
+    `payload` is what the catalogue has of CALLBACK_RECEIVED. It is a hint and never evidence: a worker asks the service
+    by operation key, if anything is open about this write. For a run that has ended it is kept, and moves nothing.
+    Raises Refused: `invalid` (400), `unknown_operation` (404), `too_many` (429).
+    """
+    kind = CATALOGUE[Move.CALLBACK_RECEIVED]
+    field, message = _fault(kind.payload, payload, "body")
+    if message:
+        raise Refused("invalid", message, field)
+    said = clean(payload)
+    effect, source = _write_of(by_service, said["operation_key"])
+    with transaction.atomic():
+        run = Run.objects.select_for_update(of=("self",)).get(pk=effect.run_id)
+        known = run.inbox.filter(name=kind.move)
+        if known.filter(dedupe_key=f"{by_service}:{message_id}").exists():
+            return False
+        if known.filter(payload__operation_key=effect.operation_key).count() >= MOST_CALLBACKS:
+            raise Refused("too_many", f"There are {MOST_CALLBACKS} callbacks about this write already.", status=429)
+        keep = identifiers(run.input, (effect.operation_key,))
+        shown = {**redact(said, known_secrets(), keep), "operation_key": effect.operation_key}
+        why = "The run had ended; kept as evidence." if run.is_final else ""
+        InboxEvent.objects.create(
+            run=run,
+            name=kind.move,
+            payload=shown,
+            received_at=timezone.now(),
+            stretch=run.stretch,
+            dedupe_key=f"{by_service}:{message_id}",
+            result=InboxEvent.Result.REFUSED if why else "",
+            result_reason=why,
+            settled_at=timezone.now() if why else None,
+        )
+        Event.objects.record(run, "event_received", None, name=kind.move, payload=shown, source=source)
+        if why:
+            Event.objects.record(run, "event_refused", None, name=kind.move, why=why)
+            _nudge_after_commit(run.pk)
+        else:
+            _ring(run)
+            _wake_after_commit(run.pk)
+    return True
+
+
+def _write_of(by_service: str, key: str) -> tuple[Effect, str]:
+    """The write with this key that went to `by_service`, and what that calls itself. Refused alike where there is none
+    and where it is another service's, which is none of this one's business.
+    """
+    # A callback cannot be here before its write: "may have been sent" is committed before the call leaves.
+    effect = Effect.objects.select_related("run").filter(operation_key=key, times_sent__gt=0).first()
+    workflow = registry.find(effect.run.workflow) if effect else None
+    tool = workflow.tools.get(effect.operation) if workflow and effect else None
+    if not effect or not tool or tool.service != by_service:
+        raise Refused("unknown_operation", "You have no write with this operation key here.", "operation_key", 404)
+    return effect, tool.source
 
 
 # Refusing
@@ -477,18 +543,22 @@ def parse(text: str, what: str, by: User, attempted: str, run: Run | None = None
 
 def _check(schema: Mapping[str, Any], value: Any, what: str, by: User, attempted: str, run: Run | None) -> None:
     """Hold `value` against a JSON Schema; the first thing wrong is refused with its field's name."""
-    if not isinstance(value, dict):
-        _refuse(by, attempted, run, "invalid", f"{what}: must be a JSON object.", what)
-    try:
-        size = len(json.dumps(value, ensure_ascii=False).encode())
-        if size > MOST_PAYLOAD:
-            _refuse(by, attempted, run, "invalid", f"{what}: larger than {MOST_PAYLOAD} characters.", what)
-        error = next(_validator(_frozen(schema)).iter_errors(value), None)
-        field, message = _in_words(error, what) if error else ("", "")
-    except (ValueError, RecursionError, TypeError):  # numbers of a thousand digits, text that is none, endless nesting
-        field, message = what, f"{what}: holds something that cannot be read as JSON."
+    field, message = _fault(schema, value, what)
     if message:
         _refuse(by, attempted, run, "invalid", message, field)
+
+
+def _fault(schema: Mapping[str, Any], value: Any, what: str) -> tuple[str, str]:
+    """The first field of `value` that does not fit the schema, and a sentence about it; empty where all do."""
+    if not isinstance(value, dict):
+        return what, f"{what}: must be a JSON object."
+    try:
+        if len(json.dumps(value, ensure_ascii=False).encode()) > MOST_PAYLOAD:
+            return what, f"{what}: larger than {MOST_PAYLOAD} characters."
+        error = next(_validator(_frozen(schema)).iter_errors(value), None)
+        return _in_words(error, what) if error else ("", "")
+    except (ValueError, RecursionError, TypeError):  # numbers of a thousand digits, text that is none, endless nesting
+        return what, f"{what}: holds something that cannot be read as JSON."
 
 
 def _frozen(schema: Mapping[str, Any]) -> str:

@@ -4,4 +4,6 @@ from django.conf import settings
 
 
 def known_secrets() -> tuple[str, ...]:
-    return (settings.SECRET_KEY, *(configured["token"] for configured in settings.SERVICES.values()))
+    services = settings.SERVICES.values()
+    signing = (secret for configured in services for secret in configured.get("callback_secrets", ()))
+    return (settings.SECRET_KEY, *(configured["token"] for configured in services), *signing)

@@ -4,5 +4,7 @@ import os
 
 from django.core.asgi import get_asgi_application
 
+from takeover.api.bodies import ShortBodies
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "takeover.settings")
-application = get_asgi_application()
+application = ShortBodies(get_asgi_application())

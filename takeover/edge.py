@@ -14,6 +14,8 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.decorators import sync_and_async_middleware
 
+from takeover.api.bodies import API
+
 SESSION = re.compile(r"[a-z0-9]{1,64}")
 
 Answer = Callable[[HttpRequest], HttpResponseBase]
@@ -41,9 +43,10 @@ def Edge(get_response: Answer | AsyncAnswer) -> Answer | AsyncAnswer:  # noqa: N
 
 def _refusal(request: HttpRequest) -> HttpResponse | None:
     """What Django would stumble over is dropped, or refused before anything reads the form."""
-    if not SESSION.fullmatch(request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")):
+    is_page = not request.path.startswith(API)  # the API knows no sessions, and decodes by itself what it is sent
+    if not is_page or not SESSION.fullmatch(request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")):
         request.COOKIES.pop(settings.SESSION_COOKIE_NAME, None)  # it may hold what no database can look up
-    if (request.encoding or "utf-8").lower() != "utf-8":
+    if is_page and (request.encoding or "utf-8").lower() != "utf-8":
         return HttpResponse("A form is sent in UTF-8.\n", status=400, content_type="text/plain; charset=utf-8")
     return None
 
@@ -55,12 +58,15 @@ def _private(response: HttpResponseBase) -> HttpResponseBase:
 
 
 class NoTraceOfRefusals(logging.Filter):
-    """A refused request is one line in the log; only our own faults have a traceback."""
+    """A refused request is one line in the log, and none where the API has told of it at its own, limited rate; only
+    our own faults have a traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if getattr(record, "status_code", 500) < 500:  # Django sets it
-            record.exc_info = record.exc_text = None
-        return True
+        if getattr(record, "status_code", 500) >= 500:  # Django sets it, and the request
+            return True
+        record.exc_info = record.exc_text = None
+        request = getattr(record, "request", None)
+        return request is None or not request.path.startswith(API)
 
 
 # Pages. Django's own read the form again, which fails once more when the form was at fault.

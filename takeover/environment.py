@@ -5,6 +5,11 @@ Precedence: environment variable, then `up.json` (written by `manage.py up` into
 
 import json
 import os
+import secrets
+import tempfile
+from base64 import b64decode
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -62,27 +67,64 @@ def words(name: str, default: str = "") -> list[str]:
     return [word for word in text(name, default).replace(",", " ").split() if word]
 
 
+def webhook_secrets(name: str) -> list[str]:
+    """What a service's callbacks are signed with: `whsec_` and base64, two of them while one replaces the other."""
+    given = words(name)
+    if len(given) > 2:
+        raise ImproperlyConfigured(f"{name} must be one secret, or two while one replaces the other.")
+    for number, secret in enumerate(given, 1):
+        try:
+            length = len(b64decode(secret.removeprefix("whsec_"), validate=True))
+        except ValueError:
+            length = 0
+        # The library takes what is no base64 too, and signs with whatever is left of it.
+        if not secret.startswith("whsec_") or not 24 <= length <= 64:
+            raise ImproperlyConfigured(f"{name}: secret {number} must be whsec_ and the base64 of 24 to 64 bytes.")
+    return given
+
+
 def secret_key() -> str:
     """SECRET_KEY, else the one in the data folder, made on first use and readable by its owner only."""
     if given := text("SECRET_KEY"):
         return given
-    file = DATA_DIR / "secret-key"
-    if os.path.exists(file):
-        return _read_key(file)
     from django.core.management.utils import get_random_secret_key
 
+    return _kept_key(DATA_DIR / "secret-key", get_random_secret_key)
+
+
+def audit_keys(make: bool = True) -> list[str]:
+    """The keys of the record's seals: AUDIT_KEY, else the file in the data folder. The first signs, all verify.
+
+    Several, separated by spaces, are one key and those it replaced. Where there is none, one is made, or with `make`
+    off none is returned.
+    """
+    keys = words("AUDIT_KEY")
+    if not keys:
+        file = DATA_DIR / "audit-key"
+        if not make and not os.path.exists(file):
+            return []
+        keys = _kept_key(file, lambda: secrets.token_hex(32)).split()
+    if not keys or min(map(len, keys)) < 32:
+        where = "AUDIT_KEY" if text("AUDIT_KEY") else DATA_DIR / "audit-key"
+        raise ImproperlyConfigured(f"{where} must hold a key of at least 32 characters (openssl rand -hex 32).")
+    return keys
+
+
+def _kept_key(file: Path, make: Callable[[], str]) -> str:
     try:
-        DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        if not os.path.exists(file):
+            DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=DATA_DIR, prefix=f"{file.name}-") as made:  # for its owner only
+                made.write(make())
+                made.flush()
+                os.fsync(made.fileno())
+                with suppress(FileExistsError):  # another process was first
+                    os.link(made.name, file)  # whole or not at all, and never over another's
     except OSError as error:
-        if os.path.exists(file):  # another process was first
-            return _read_key(file)
         raise ImproperlyConfigured(
             f"The data folder {DATA_DIR} cannot be written to ({error.strerror}): "
             "choose another with --data-dir or TAKEOVER_DATA_DIR."
         ) from None
-    with os.fdopen(handle, "w") as out:
-        out.write(get_random_secret_key())
     return _read_key(file)
 
 
@@ -91,6 +133,18 @@ def _read_key(file: Path) -> str:
         return file.read_text().strip()
     except OSError as error:
         raise ImproperlyConfigured(f"{file} cannot be read ({error.strerror}): start as its owner.") from None
+
+
+def web_address(name: str) -> str:
+    """An address to send to, or nothing."""
+    value = text(name)
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        parts = urlsplit("")
+    if value and (parts.scheme not in {"http", "https"} or not parts.hostname):
+        raise ImproperlyConfigured(f"{name} must look like https://host/path.")  # it may hold a secret: not repeated
+    return value
 
 
 def database(url: str) -> dict[str, Any]:

@@ -149,7 +149,7 @@ CELERY_TASK_ACKS_LATE = env.flag("CELERY_ACKS_LATE", True)
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
-CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 30
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = env.integer("WORKER_STOP_WITHIN", 30, low=1)  # seconds, then it is ended
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 
@@ -159,12 +159,27 @@ ENGINE_SLICE = env.integer("ENGINE_SLICE", 5)
 ENGINE_SWEEP = env.integer("ENGINE_SWEEP", 2, low=1)
 ENGINE_MAX_DISPATCHES = env.integer("ENGINE_MAX_DISPATCHES", 5, low=1)
 
+# What shows that a worker still hears (runs.engine.liveness). Seconds.
+WORKER_CANARY = env.integer("WORKER_CANARY", 10, low=1)
+WORKER_DEAF_AFTER = env.integer("WORKER_DEAF_AFTER", 90, low=2)  # the client needs up to 51 to find a dead connection
+WORKER_STUCK_AFTER = env.integer("WORKER_STUCK_AFTER", 600, low=2)  # longer than a slice and any one call
+
 # Multiplies every wait of the engine (retries, look-ups, grace). Below 1 only in trials: it shortens margins too.
 ENGINE_PACE = env.number("ENGINE_PACE", 1.0)
 
+# The sealed record (docs/record.md). The keys are asked for when needed, so that only the sweeper makes one.
+AUDIT_KEYS = env.audit_keys
+AUDIT_WEBHOOK = env.web_address("AUDIT_WEBHOOK")
+
 # Services the shipped workflows act on, known by HTTP only.
 BACK_OFFICE_URL = env.text("BACK_OFFICE_URL", "http://127.0.0.1:8801")
-SERVICES = {"back_office": {"url": BACK_OFFICE_URL, "token": env.text("BACK_OFFICE_TOKEN", "demo-key")}}
+SERVICES: dict[str, Any] = {
+    "back_office": {
+        "url": BACK_OFFICE_URL,
+        "token": env.text("BACK_OFFICE_TOKEN", "demo-key"),
+        "callback_secrets": env.webhook_secrets("BACK_OFFICE_CALLBACK_SECRETS"),  # none: it does not call back
+    }
+}
 WORKFLOWS = ["runs.workflows.refund_request"]
 
 LOGGING = {

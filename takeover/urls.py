@@ -3,6 +3,7 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
+from takeover.api import callbacks
 from takeover.console import approvals, case, events, live, outcomes, queue
 from takeover.console.sign_in import SignIn
 
@@ -39,12 +40,18 @@ outcomes_urls = [
     path("runs/", outcomes.runs, name="outcomes-runs"),
 ]
 
+# /api/
+api_urls = [
+    path("callbacks/<str:service>/", callbacks.callback, name="callback"),
+]
+
 urlpatterns = [
     path("", include(queue_urls)),
     path("runs/<uuid:run_id>/", include(case_urls)),
     path("approvals/", include(approval_urls)),
     path("outcomes/", include(outcomes_urls)),
     path("outcomes.csv", outcomes.outcomes_csv, name="outcomes-csv"),
+    path("api/", include(api_urls)),
     path("live/", live.live, name="live"),
     path("sign-in/", SignIn.as_view(), name="sign-in"),
     path("sign-out/", LogoutView.as_view(), name="sign-out"),

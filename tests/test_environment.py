@@ -1,6 +1,7 @@
 """What the environment says is understood, or refused in a sentence."""
 
 import re
+import stat
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,107 @@ def test_another_kind_of_database_is_refused(address: str) -> None:
         environment.database(address)
 
 
+GOOD = "whsec_dGFrZW92ZXItdGVzdHMtc2lnbi13aXRoLXRoaXMh"
+
+
+@pytest.mark.parametrize(("given", "secrets"), [("", []), (GOOD, [GOOD]), (f"{GOOD}, {GOOD}", [GOOD, GOOD])])
+def test_a_service_signs_with_one_secret_or_two(
+    monkeypatch: pytest.MonkeyPatch, given: str, secrets: list[str]
+) -> None:
+    monkeypatch.setenv("SIGNED_WITH", given)
+    assert environment.webhook_secrets("SIGNED_WITH") == secrets
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        GOOD.removeprefix("whsec_"),
+        "whsec_",
+        "whsec_c2hvcnQ=",
+        f"{GOOD}!",
+        f"{GOOD} not-a-secret",
+        f"{GOOD} {GOOD} {GOOD}",
+        "whsec_" + "QUFB" * 22,
+    ],
+)
+def test_a_secret_that_nobody_should_sign_with_is_refused_and_not_repeated(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("SIGNED_WITH", given)
+    with pytest.raises(ImproperlyConfigured, match=r"SIGNED_WITH.* must be ") as refused:
+        environment.webhook_secrets("SIGNED_WITH")
+    assert GOOD.removeprefix("whsec_") not in str(refused.value)
+
+
 def test_what_the_tests_install_is_what_people_install() -> None:
     def pins(lock: Path) -> set[str]:
         return set(re.findall(r"^[\w.-]+==\S+", lock.read_text(), re.MULTILINE))
 
     assert pins(CLONE / "requirements.lock") <= pins(CLONE / "tests" / "requirements.lock")
+
+
+# The keys of the record's seals
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(environment, "DATA_DIR", tmp_path / "data")
+    monkeypatch.delenv("AUDIT_KEY", raising=False)
+    return tmp_path / "data"
+
+
+def test_a_key_is_made_once_and_only_its_owner_can_read_it(folder: Path) -> None:
+    assert environment.audit_keys(make=False) == []
+    made = environment.audit_keys()
+    file = folder / "audit-key"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert environment.audit_keys() == environment.audit_keys(make=False) == made == [file.read_text()]
+    assert list(folder.iterdir()) == [file]
+
+
+def test_of_two_processes_that_make_a_key_both_have_the_first_ones(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overtaken(size: int) -> str:
+        monkeypatch.undo()
+        monkeypatch.setattr(environment, "DATA_DIR", folder)
+        first.extend(environment.audit_keys())
+        return "0" * 2 * size
+
+    first: list[str] = []
+    monkeypatch.setattr("secrets.token_hex", overtaken)
+    assert environment.audit_keys() == first
+
+
+def test_a_key_may_be_followed_by_those_that_it_replaced(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new, old = "n" * 32, "o" * 32
+    monkeypatch.setenv("AUDIT_KEY", f"{new} {old}")
+    assert environment.audit_keys() == [new, old]
+    assert not folder.exists()
+
+
+def test_a_key_that_can_be_guessed_or_is_empty_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir()
+    (folder / "audit-key").touch()
+    with pytest.raises(ImproperlyConfigured, match="audit-key must hold a key of at least 32 characters"):
+        environment.audit_keys()
+    monkeypatch.setenv("AUDIT_KEY", "short")
+    with pytest.raises(ImproperlyConfigured, match="AUDIT_KEY must hold a key of at least 32 characters"):
+        environment.audit_keys()
+
+
+@pytest.mark.parametrize("address", ["host/path", "ftp://host", "https://", "http://[", "file:///etc"])
+def test_a_webhook_that_is_no_address_is_refused_and_not_repeated(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUDIT_WEBHOOK", address)
+    with pytest.raises(ImproperlyConfigured) as refused:
+        environment.web_address("AUDIT_WEBHOOK")
+    assert str(refused.value) == "AUDIT_WEBHOOK must look like https://host/path."
+
+
+def test_a_webhook_is_an_address_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AUDIT_WEBHOOK", raising=False)
+    assert environment.web_address("AUDIT_WEBHOOK") == ""
+    monkeypatch.setenv("AUDIT_WEBHOOK", "https://witness.example/seals")
+    assert environment.web_address("AUDIT_WEBHOOK") == "https://witness.example/seals"

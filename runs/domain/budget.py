@@ -21,6 +21,7 @@ class Dimension(StrEnum):
     EXTERNAL_WRITES = "external_writes"
     STATUS_CHECKS = "status_checks"
     FOLLOW_UP_CHECKS = "follow_up_checks"  # after the automatic ones; shared by people's reconciles
+    CALLBACK_CHECKS = "callback_checks"  # that services' callbacks lead to; nothing else pays for those
     WALL_TIME = "wall_time"  # seconds from start, waiting included
     COST = "cost"  # millionths of the workflow's currency
 
@@ -34,6 +35,7 @@ STOP_REASON = {
     Dimension.EXTERNAL_WRITES: StopReason.LIMIT_EXTERNAL_WRITES,
     Dimension.STATUS_CHECKS: StopReason.LIMIT_STATUS_CHECKS,
     Dimension.FOLLOW_UP_CHECKS: StopReason.LIMIT_STATUS_CHECKS,
+    Dimension.CALLBACK_CHECKS: StopReason.LIMIT_STATUS_CHECKS,
     Dimension.WALL_TIME: StopReason.LIMIT_WALL_TIME,
     Dimension.COST: StopReason.LIMIT_COST,
 }
@@ -147,10 +149,13 @@ class Ledger:
     def crossed_soft(self) -> tuple[Dimension, ...]:
         return tuple(d for d, line in self.lines.items() if line.soft and line.spent >= line.soft)
 
-    def look_up(self, asked: bool) -> Charge:
-        """What the next look-up is paid from: people's, and those after the scheduled ones, share an allowance."""
-        if asked and self.left(Dimension.FOLLOW_UP_CHECKS):
-            return ASKED_LOOK_UP
+    def look_up(self, asked: Dimension | None = None) -> Charge:
+        """What the next look-up is paid from: people's, and those after the scheduled ones, share an allowance.
+
+        `asked`: the allowance of who wants it now, a person's or a callback's; None: it is due by itself.
+        """
+        if asked and self.left(asked):
+            return {asked: 1}
         return SCHEDULED_LOOK_UP if self.left(Dimension.STATUS_CHECKS) else ASKED_LOOK_UP
 
     def left(self, dimension: Dimension) -> int | None:

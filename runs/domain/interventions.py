@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from runs.domain.budget import Dimension
 from runs.domain.states import FINAL, TRANSITIONS, WORKING, Move, Outcome, State, StopReason
 
 
@@ -89,6 +90,11 @@ class EventKind:
     def costs_a_look_up(self) -> bool:
         """Whether a person who sends it spends one of the follow-up checks, and cannot where none is left."""
         return self.asks_authority and self.needs_unresolved_effect and self.sender is Sender.PERSON
+
+    @property
+    def paid_from(self) -> Dimension:
+        """The allowance that pays for the look-up which this event leads to."""
+        return Dimension.CALLBACK_CHECKS if self.sender is Sender.SERVICE else Dimension.FOLLOW_UP_CHECKS
 
     @property
     def states(self) -> frozenset[State]:

@@ -24,7 +24,7 @@ from runs.domain.effects import EffectState, WritePlan
 from runs.domain.progress import attempt_fingerprint
 from runs.domain.proposals import Claim
 from runs.domain.states import FINAL, Move, State, StepKind, StopReason
-from runs.engine import calls, commit
+from runs.engine import calls, commit, stopping
 from runs.engine.commit import LeaseLost
 from runs.engine.events import read_inbox
 from runs.engine.held import Held, pace
@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 def advance(run_id: UUID) -> bool:
     """Carry a run on until it stops or the slice ends. Returns whether it should be woken again at once."""
+    if stopping.asked():
+        return True
     lease = commit.claim(run_id, settings.ENGINE_LEASE)
     if not lease:
         return False
@@ -109,8 +111,9 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 _refute(held, outlook)
             case Kind.ACT | Kind.LOOK_UP:
                 # What somebody asked for is remembered in this worker's hands only, so it is done before giving back.
-                asked = held.asked and verdict.kind is Kind.LOOK_UP
-                if held.pending.settled_steps and monotonic() >= slice_ends and not asked:
+                asked = held.asked is not None and verdict.kind is Kind.LOOK_UP
+                over = stopping.asked() or monotonic() >= slice_ends
+                if held.pending.settled_steps and over and not asked:
                     held.give_back(held.now())
                     return True
                 _begin(held, outlook)

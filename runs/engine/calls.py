@@ -264,7 +264,7 @@ def _answered(held: Held, planned: Planned, result: Result | Failure) -> Answer:
     now = next(e for e in held.effects if e.key == planned.key)
     held.put(replace(now, next_look_at=_next_look(held, planned, effect, now, result)))
     if looking:
-        held.asked = False
+        held.asked = None
     return answer
 
 
@@ -334,10 +334,21 @@ def settle_interrupted(held: Held) -> None:
         held.record("step_interrupted", seq=row.seq, operation=row.operation)
         held.woken = True
         if row.kind == StepKind.LOOK_UP:
-            held.asked = Dimension.FOLLOW_UP_CHECKS in row.charge
+            held.asked = _asked_before(held, row.charge)
         effect = held.open_effect
         if row.kind == StepKind.WRITE and effect and effect.state is EffectState.SENT:
             settle_effect(held, effect, Answer.UNREACHABLE, None, "The worker stopped before an answer was saved.")
+
+
+def _asked_before(held: Held, charge: Mapping[str, int]) -> Dimension | None:
+    """Who wanted the look-up that a dead worker had begun; None where it was due by itself, and is again.
+
+    A callback's is not made up for from what timers and people have.
+    """
+    if Dimension.FOLLOW_UP_CHECKS in charge:
+        return Dimension.FOLLOW_UP_CHECKS
+    called = Dimension.CALLBACK_CHECKS in charge and held.ledger.left(Dimension.CALLBACK_CHECKS)
+    return Dimension.CALLBACK_CHECKS if called else None
 
 
 def keep_late(held: Held) -> None:

@@ -18,9 +18,10 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
+from django.db.models.functions import Now
 
 from runs.domain.states import FINAL, Move
-from runs.models import Run
+from runs.models import Event, InboxEvent, Run
 
 
 class LeaseLost(Exception):
@@ -129,11 +130,7 @@ WITH run AS (
 SELECT inbox_seq FROM run
 """
 
-TOO_LATE = """
-UPDATE runs_inboxevent
-   SET result = 'refused', result_reason = 'The run had ended.', settled_at = clock_timestamp()
- WHERE run_id = %(run)s AND result = ''
-"""
+ENDED = "The run had ended; kept as evidence."
 
 LATE = """
 WITH run AS (
@@ -147,7 +144,7 @@ WITH run AS (
 INSERT INTO runs_inboxevent (run_id, name, payload, received_at, stretch, answers, dedupe_key, result, result_reason)
 SELECT id, %(name)s, %(payload)s, clock_timestamp(), 0, '', %(dedupe_key)s,
        CASE WHEN ended THEN 'refused' ELSE '' END,
-       CASE WHEN ended THEN 'The run had ended; kept as evidence.' ELSE '' END
+       CASE WHEN ended THEN %(why)s ELSE '' END
   FROM run
 ON CONFLICT DO NOTHING
 """
@@ -251,8 +248,15 @@ def commit(
         if not row:
             raise LeaseLost
         if run.is_final and row[0] > inbox_seen:
-            cursor.execute(TOO_LATE, {"run": lease.run})
+            _refuse_the_rest(run)
     return int(row[0])
+
+
+def _refuse_the_rest(run: Run) -> None:
+    for event in run.inbox.filter(result="").select_related("actor"):
+        event.result, event.result_reason, event.settled_at = InboxEvent.Result.REFUSED, ENDED, Now()
+        event.save(update_fields=["result", "result_reason", "settled_at"])
+        Event.objects.record(run, "event_refused", event.actor, name=event.name, why=ENDED)
 
 
 def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:
@@ -266,6 +270,7 @@ def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:
                 "payload": _json(payload),
                 "dedupe_key": f"late:{step}",
                 "final": sorted(FINAL),
+                "why": ENDED,
             },
         )
 

@@ -11,9 +11,10 @@ from runs import case
 from runs.domain.budget import BudgetError, Dimension
 from runs.domain.effects import SENDABLE, UNSENT, Answer, Effect, EffectState, still_answers
 from runs.domain.errors import DomainError
-from runs.domain.interventions import CATALOGUE, why_not
+from runs.domain.interventions import CATALOGUE, EventKind, Sender, why_not
 from runs.domain.states import FINAL, Move, Recovery, StopReason
 from runs.engine.calls import settle_effect
+from runs.engine.commit import ENDED
 from runs.engine.held import Held
 from runs.models import InboxEvent
 
@@ -68,6 +69,8 @@ def _apply(held: Held, event: InboxEvent) -> None:
             held.run.paused = True
         case Move.UNPAUSED:
             held.run.paused = False
+        case Move.CALLBACK_RECEIVED:
+            _called_back(held, event)
         case Move.EVIDENCE_SUPPLIED:
             held.progress = held.progress.reviewed()  # there is something new to look at
         case Move.COMPENSATION_APPROVED:
@@ -79,7 +82,7 @@ def _apply(held: Held, event: InboxEvent) -> None:
             held.run.recovery = Recovery.NONE
             held.progress = held.progress.reviewed()
     if kind.asks_authority:
-        held.asked = held.open_effect is not None
+        held.asked = _who_pays(held, kind)
     if kind.puts_up_again:
         _forget_approvals(held)
     if move is not Move.PAUSED:  # the stop that follows takes that transition
@@ -139,6 +142,26 @@ def _correct(held: Held, event: InboxEvent) -> None:
     run.asked_by = list(dict.fromkeys([*run.asked_by, corrector, run.acts_for]))
 
 
+def _called_back(held: Held, event: InboxEvent) -> None:
+    """A hint: it may bring a look-up forward, and nothing else. What it says of the write is not even read.
+
+    It pays for that look-up from an allowance of its own, so that no number of callbacks uses up what timers and people
+    ask by; and one that finds a look-up coming already adds none.
+    """
+    effect = held.open_effect
+    if effect is None or effect.key != event.payload["operation_key"]:
+        raise NotPossible("Nothing was open about this write any more; kept as evidence.")
+    if held.asked is None and not held.ledger.left(Dimension.CALLBACK_CHECKS):
+        raise NotPossible("Callbacks have led to as many look-ups as they may; the service is asked when that is due.")
+
+
+def _who_pays(held: Held, kind: EventKind) -> Dimension | None:
+    """The allowance for the look-up that an event leads to. A callback adds none to one that is coming already."""
+    if held.open_effect is None:
+        return None
+    return held.asked if held.asked and kind.sender is Sender.SERVICE else kind.paid_from
+
+
 def _forget_approvals(held: Held) -> None:
     """An approval that lapsed or was refused does not come back to life: the plan is put up again."""
     for effect in held.effects:
@@ -150,7 +173,7 @@ def _forget_approvals(held: Held) -> None:
 def _take_late_result(held: Held, event: InboxEvent) -> None:
     """A result whose worker had lost the run: evidence, applied only where it still answers something."""
     if held.state in FINAL:
-        raise NotPossible("The run had ended; kept as evidence.")
+        raise NotPossible(ENDED)
     found = event.payload
     effect = next((known for known in held.effects if known.key == found.get("operation_key")), None)
     try:

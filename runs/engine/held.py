@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
-from runs.domain.budget import Ledger
+from runs.domain.budget import Dimension, Ledger
 from runs.domain.contract import ACCEPTANCE_OF, Fact, Judgement, Value
 from runs.domain.effects import Effect
 from runs.domain.errors import ErrorClass, Failure
@@ -45,7 +45,7 @@ class Held:
         # Of this stay in a worker's hands only; a crash forgets them and the run is looked at afresh.
         self.failure: Failure | None = None
         self.failed_call: Planned | None = None
-        self.asked = False  # somebody, or a cut-off follow-up, wants the authority asked now
+        self.asked: Dimension | None = None  # somebody wants the authority asked now: the allowance that pays for it
         self.rejected = ""  # why the approval was refused
         self.in_hand: dict[str, Any] | None = None  # the last answer, until it is committed
         self.more_inbox = True

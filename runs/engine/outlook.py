@@ -132,9 +132,9 @@ def _open(held: Held, effect: Effect, charge: Charge) -> OpenEffect:
     scheduled_are_used_up = not held.ledger.left(Dimension.STATUS_CHECKS)
     return OpenEffect(
         state=effect.state,
-        look_up_due=due or held.asked,
+        look_up_due=due or held.asked is not None,
         # Between follow-ups the run lies with a person: what they could still pay for does not keep it waiting.
-        can_pay=held.ledger.short_of(charge) is None and (due or held.asked or not scheduled_are_used_up),
+        can_pay=held.ledger.short_of(charge) is None and (due or held.asked is not None or not scheduled_are_used_up),
     )
 
 

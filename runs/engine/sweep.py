@@ -5,10 +5,12 @@ run is only ever taken by its conditional claim.
 """
 
 import logging
+from collections.abc import Callable
 from datetime import datetime
 from time import monotonic
 from uuid import UUID
 
+from runs.engine import stopping
 from runs.engine.advance import advance
 from runs.engine.tasks import wake
 from runs.models import Run
@@ -20,7 +22,8 @@ BY_ITSELF = 20  # runs carried on in one pass while the broker is away
 
 
 class Sweeper:
-    def __init__(self) -> None:
+    def __init__(self, sign: Callable[[], object] = lambda: None) -> None:
+        self.sign = sign  # called often enough to show that this sweeper is at work
         self.woken: dict[tuple[UUID, datetime], float] = {}  # what was due, and when it was woken for that
 
     def sweep(self) -> int:
@@ -31,11 +34,14 @@ class Sweeper:
         due = [(run, due_at) for run, due_at in due_runs if due_at and (run, due_at) not in self.woken]
         broker_is_there, carried = True, 0
         for run, due_at in due:
+            if stopping.asked():
+                break
             if broker_is_there and (broker_is_there := wake(run)):
                 self.woken[run, due_at] = now
             elif carried < BY_ITSELF:
                 self.carry_on(run)
                 carried += 1
+                self.sign()
         return len(due)
 
     def carry_on(self, run: UUID) -> None:

@@ -4,9 +4,11 @@ import logging
 from uuid import UUID
 
 from celery import shared_task
+from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 
 from runs.engine.advance import advance
+from runs.models import Worker
 
 log = logging.getLogger(__name__)
 
@@ -15,6 +17,12 @@ log = logging.getLogger(__name__)
 def advance_run(run_id: str) -> None:
     if advance(UUID(run_id)):
         wake(UUID(run_id))
+
+
+@shared_task(name="runs.canary", ignore_result=True, acks_late=False)
+def canary(worker: str) -> None:
+    """Received: the worker hears. See `runs.engine.liveness`."""
+    Worker.objects.filter(pk=worker).update(canary_seen_at=Now())
 
 
 def wake(run_id: UUID) -> bool:

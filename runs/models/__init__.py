@@ -7,7 +7,9 @@ from runs.models.handoff import Handoff
 from runs.models.inbox import InboxEvent
 from runs.models.refusal import Refusal
 from runs.models.run import Run
+from runs.models.seal import Seal
 from runs.models.step import Step, StepPayload
+from runs.models.worker import Worker
 
 __all__ = [
     "Effect",
@@ -18,6 +20,8 @@ __all__ = [
     "InboxEvent",
     "Refusal",
     "Run",
+    "Seal",
     "Step",
     "StepPayload",
+    "Worker",
 ]

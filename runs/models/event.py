@@ -22,7 +22,14 @@ class CurrentTransaction(models.Func):
     output_field = models.BigIntegerField()
 
 
-class EventManager(models.Manager["Event"]):
+class EventQuerySet(models.QuerySet["Event"]):
+    def after(self, place: tuple[int, int]) -> "EventQuerySet":
+        """Those behind this transaction and id in the order of sealing, in that order."""
+        transaction_id, number = place
+        behind = models.Q(transaction_id__gt=transaction_id) | models.Q(id__gt=number)
+        # The first condition is what the index is entered by.
+        return self.filter(behind, transaction_id__gte=transaction_id).order_by("transaction_id", "id")
+
     @transaction.atomic
     def record(self, run: Run | None, kind: str, by: User | None, **content: Any) -> "Event":
         """Append one event from outside the engine, whose own events travel in its commit."""
@@ -44,12 +51,15 @@ class Event(models.Model):
     transaction_id = models.BigIntegerField(db_default=CurrentTransaction())
     digest = models.CharField(max_length=64)
 
-    objects = EventManager()
+    objects = EventQuerySet.as_manager()
 
     class Meta:
         default_permissions = ()
         ordering = ["id"]
-        indexes = [models.Index(fields=["run", "id"], name="event_run")]
+        indexes = [
+            models.Index(fields=["run", "id"], name="event_run"),
+            models.Index(fields=["transaction_id", "id"], name="event_order_of_sealing"),
+        ]
 
     def __str__(self) -> str:
         return self.kind

@@ -463,6 +463,7 @@ WORKFLOW = Workflow(
         Dimension.EXTERNAL_WRITES: 1,
         Dimension.STATUS_CHECKS: 3,
         Dimension.FOLLOW_UP_CHECKS: 6,
+        Dimension.CALLBACK_CHECKS: 3,
         Dimension.WALL_TIME: int(timedelta(hours=24).total_seconds()),
     },
     remaining=remaining,

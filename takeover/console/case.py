@@ -21,7 +21,7 @@ from runs.domain.budget import STOP_REASON, Dimension
 from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission
 from runs.domain.states import Move, Outcome, State
 from runs.interventions import PossibleEvent
-from runs.models import InboxEvent, Run
+from runs.models import InboxEvent, Run, Seal
 from takeover.console import desk
 
 KEYS = {Move.RECONCILE_REQUESTED: "r", Move.APPROVAL_GRANTED: "a", Move.APPROVAL_REJECTED: "x"}
@@ -172,6 +172,7 @@ def context(run: Run, person: User) -> dict[str, Any]:
         "next_look_at": None if run.owner else case["next_look_at"],  # a worker that is at it answers sooner
         "resumes": max(0, run.events.filter(kind="stopped").count() - 1),
         "timeline": cases.timeline(run),
+        "seal": Seal.objects.latest_one(),
         "seen": interventions.standing_of(run),
         "holder": desk.name_of(run.holder) if run.is_held() else "",
         "mine": run.is_held() and run.holder_id == person.pk,

@@ -114,6 +114,7 @@ DIMENSION = {
     Dimension.EXTERNAL_WRITES: lazy("External writes"),
     Dimension.STATUS_CHECKS: lazy("Status checks"),
     Dimension.FOLLOW_UP_CHECKS: lazy("Follow-up checks"),
+    Dimension.CALLBACK_CHECKS: lazy("Callback checks"),
     Dimension.WALL_TIME: lazy("Time"),
     Dimension.COST: lazy("Cost"),
 }

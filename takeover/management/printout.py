@@ -21,7 +21,7 @@ def age(run: Run) -> str:
     return spell(timezone.now() - (run.stopped_at or run.created_at))
 
 
-def _when(at: datetime | str | None) -> str:
+def when(at: datetime | str | None) -> str:
     """An instant of a package, which may be JSON already."""
     known = datetime.fromisoformat(at) if isinstance(at, str) else at
     return f"{known:%Y-%m-%d %H:%M:%S} UTC" if known else "–"
@@ -81,9 +81,9 @@ def told(package: dict[str, Any]) -> Iterator[str]:
         package,
         ["goal", package["goal"]],
         ["asked by", f"{package['requester']}, for {package['acts_for']}"],
-        ["held by", f"{package['holder']} until {_when(package['held_until'])}" if package["holder"] else "nobody"],
-        *([["due", _when(package["answer_by"])]] if package["answer_by"] or not package["next_look_at"] else []),
-        *([["asked again", _when(package["next_look_at"])]] if package["next_look_at"] else []),
+        ["held by", f"{package['holder']} until {when(package['held_until'])}" if package["holder"] else "nobody"],
+        *([["due", when(package["answer_by"])]] if package["answer_by"] or not package["next_look_at"] else []),
+        *([["asked again", when(package["next_look_at"])]] if package["next_look_at"] else []),
         *([["error", f"{error['class']}, {error['count']} in a row"]] if error["class"] else []),
         *([["recovery", package["recovery"]]] if package["recovery"] != Recovery.NONE else []),
     )
@@ -130,14 +130,14 @@ def _proposal(effect: dict[str, Any]) -> Iterator[list[str]]:
         yield [field, f"{now} → {then}"]
     yield ["undo", plan["undo"]]
     if plan["needs_approval"]:
-        yield ["approval", f"{plan['needs_approval']}; until {_when(effect['approval_expires_at'])}"]
+        yield ["approval", f"{plan['needs_approval']}; until {when(effect['approval_expires_at'])}"]
     yield ["plan", effect["plan_digest"]]
 
 
 def _life(effect: dict[str, Any]) -> Iterator[list[str]]:
     yield ["target", effect["target"]]
-    yield ["sent", f"{_when(effect['sent_at'])}, {_times(effect['times_sent'])}"]
-    next_look = f", next {_when(effect['next_look_at'])}" if effect["next_look_at"] else ""
+    yield ["sent", f"{when(effect['sent_at'])}, {_times(effect['times_sent'])}"]
+    next_look = f", next {when(effect['next_look_at'])}" if effect["next_look_at"] else ""
     yield ["looked up", _times(effect["look_ups"]) + next_look]
     if effect["last_answer"]:
         yield ["answer", f"{effect['last_answer']}: {effect['last_answer_means']}"]
@@ -146,4 +146,4 @@ def _life(effect: dict[str, Any]) -> Iterator[list[str]]:
     if effect["reason"]:
         yield ["because", effect["reason"]]
     if effect["approved_by"]:
-        yield ["approved", f"by {effect['approved_by']}, {_when(effect['approved_at'])}"]
+        yield ["approved", f"by {effect['approved_by']}, {when(effect['approved_at'])}"]

@@ -5,12 +5,14 @@ import errno
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
 import stat
 import tempfile
 import time
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -52,6 +54,13 @@ class Installation:
     def publish(self, addresses: Mapping[str, str]) -> None:
         """Let `manage.py` in another terminal find what runs here."""
         _write(self.addresses_file, json.dumps(addresses, indent=2))
+
+    def callback_secret(self) -> str:
+        """What the demo's back office signs its callbacks with, made once for this folder."""
+        file = self.folder / "callback-secret"
+        if not file.exists():
+            _write(file, f"whsec_{b64encode(secrets.token_bytes(32)).decode()}")
+        return file.read_text()
 
     def record(self, children: Sequence[Child]) -> None:
         alive = [Leftover.of(child) for child in children if child.running]

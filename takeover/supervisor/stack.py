@@ -79,10 +79,11 @@ class Stack:
             self.watch.bring_up([server])
         if self.options.demo and not os.environ.get("BACK_OFFICE_URL"):
             self.env["BACK_OFFICE_URL"] = f"http://{HERE}:{_free_port(self.options.port + 1)}"
+            self.env.setdefault("BACK_OFFICE_CALLBACK_SECRETS", self.installation.callback_secret())
         if self.options.demo:
             self.env["DEMO"] = "1"  # the sign-in page names the demo's accounts
-        published = ("DATABASE_URL", "REDIS_URL", "BACK_OFFICE_URL", "SITE_URL")
-        self.installation.publish({name: self.env[name] for name in published if name in self.env})
+        shared = ("DATABASE_URL", "REDIS_URL", "BACK_OFFICE_URL", "BACK_OFFICE_CALLBACK_SECRETS", "SITE_URL", "DEMO")
+        self.installation.publish({name: self.env[name] for name in shared if name in self.env})
 
     def prepare(self) -> None:
         commands = [self._command("migrate", "migrate", "--verbosity=1")]
@@ -142,10 +143,12 @@ class Stack:
     def _back_office(self) -> Child:
         address = urlsplit(self.env["BACK_OFFICE_URL"])
         place = ["--host", HERE, "--port", str(address.port), "--data", str(self.options.folder / "backoffice.sqlite3")]
+        callbacks = ["--callbacks-to", f"http://{HERE}:{self.options.port}/api/callbacks/back_office/"]
+        secret = self.env["BACK_OFFICE_CALLBACK_SECRETS"].split()[0]  # the first of two is the one that stays
         return Child(
             name="backoffice",
-            argv=_python("-m", "takeover.demo.backoffice", *place),
-            env=self.env,
+            argv=_python("-m", "takeover.demo.backoffice", *place, *callbacks),
+            env=self.env | {"CALLBACK_SECRET": secret},
             is_ready=lambda: _answers(address.port or 0, "/health"),
         )
 

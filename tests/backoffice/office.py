@@ -15,13 +15,13 @@ AUTHORISED = {"Authorization": "Bearer demo-key"}
 
 
 class Office:
-    def __init__(self, data: Path) -> None:
-        self.data = data
+    def __init__(self, data: Path, *more: str) -> None:
+        self.data, self.more = data, more
         self.start()
 
     def start(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "takeover.demo.backoffice", "--port", "0", "--data", str(self.data)],
+            [sys.executable, "-m", "takeover.demo.backoffice", "--port", "0", "--data", str(self.data), *self.more],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

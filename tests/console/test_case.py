@@ -1,7 +1,7 @@
 import json
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,7 +11,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from runs.domain.effects import EffectState
 from runs.domain.states import StopReason
-from runs.models import Handoff, InboxEvent, Run
+from runs.models import Handoff, InboxEvent, Run, Seal
+from runs.models.seal import FIRST, SealedEvent
 from tests.console import rows
 
 SignIn = Callable[[User], Client]
@@ -242,8 +243,23 @@ def test_the_number_of_queries_does_not_grow_with_the_history(
         rows.step(run, seq, "read", "read_order", "The order service answered.")
         rows.event(run, "event_received", alice, name="evidence_supplied", payload={"statement": "I saw it"})
     client = signed_in(alice)
-    with django_assert_max_num_queries(18):
+    with django_assert_max_num_queries(19):
         client.get(f"/runs/{run.pk}/")
+
+
+def test_a_case_says_how_far_the_record_is_sealed_and_what_that_does_not_prove(alice: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice)
+    client = signed_in(alice)
+    assert "Record sealed up to" not in client.get(f"/runs/{run.pk}/").content.decode()
+    seal = Seal(number=1, previous=FIRST, cluster=1, floor=0, highest=0, sealed_at=timezone.now())
+    seal.cover([SealedEvent(1, run.pk, "started", alice.pk, datetime(2026, 9, 25, 14, 3, 7, tzinfo=UTC), 700, "")])
+    seal.sign("a key that is only used by tests 1")
+    seal.save()
+
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+
+    assert re.search(r'Record sealed up to <time datetime="2026-09-25T14:03:07\+00:00"', page)
+    assert "what was never recorded" in page
 
 
 def test_a_case_whose_workflow_is_gone_can_still_be_read(alice: User, signed_in: SignIn) -> None:

@@ -16,7 +16,7 @@ from runs.domain.budget import (
 )
 
 STEPS, WRITES = Dimension.STEPS, Dimension.EXTERNAL_WRITES
-CHECKS, FOLLOW_UPS = Dimension.STATUS_CHECKS, Dimension.FOLLOW_UP_CHECKS
+CHECKS, FOLLOW_UPS, CALLBACKS = Dimension.STATUS_CHECKS, Dimension.FOLLOW_UP_CHECKS, Dimension.CALLBACK_CHECKS
 
 
 def test_what_is_reserved_is_not_available() -> None:
@@ -143,16 +143,20 @@ def test_a_dimension_without_a_budget_is_not_limited_and_cannot_be_extended() ->
 @pytest.mark.parametrize(
     ("checks", "follow_ups", "asked", "paid_from"),
     [
-        (1, 1, False, SCHEDULED_LOOK_UP),
-        (1, 1, True, ASKED_LOOK_UP),
-        (1, 0, True, SCHEDULED_LOOK_UP),  # people's look-ups go on while there are any
-        (0, 1, False, ASKED_LOOK_UP),  # what follows up after the scheduled ones
-        (0, 0, False, ASKED_LOOK_UP),
+        (1, 1, None, SCHEDULED_LOOK_UP),
+        (1, 1, FOLLOW_UPS, ASKED_LOOK_UP),
+        (1, 1, CALLBACKS, {CALLBACKS: 1}),
+        (0, 0, CALLBACKS, {CALLBACKS: 1}),  # a callback's has an allowance of its own
+        (1, 0, FOLLOW_UPS, SCHEDULED_LOOK_UP),  # people's look-ups go on while there are any
+        (0, 1, None, ASKED_LOOK_UP),  # what follows up after the scheduled ones
+        (0, 0, None, ASKED_LOOK_UP),
     ],
 )
-def test_a_look_up_is_paid_from_what_there_is(checks: int, follow_ups: int, asked: bool, paid_from: Charge) -> None:
+def test_a_look_up_is_paid_from_what_there_is(
+    checks: int, follow_ups: int, asked: Dimension | None, paid_from: Charge
+) -> None:
     spent = {CHECKS: 1 - checks, FOLLOW_UPS: 1 - follow_ups}
-    assert Ledger.of({CHECKS: 1, FOLLOW_UPS: 1}).settle(spent).look_up(asked) == paid_from
+    assert Ledger.of({CHECKS: 1, FOLLOW_UPS: 1, CALLBACKS: 1}).settle(spent).look_up(asked) == paid_from
 
 
 AMOUNTS = st.dictionaries(st.sampled_from(Dimension), st.integers(0, 5), max_size=3)

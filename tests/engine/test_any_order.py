@@ -43,7 +43,7 @@ from runs.agents.policies import POLICIES
 from runs.domain.budget import Dimension, Ledger
 from runs.domain.decision import RULES, Kind, Rule, Verdict
 from runs.domain.effects import LIFE, SENDABLE, UNRESOLVED, Answer, EffectState
-from runs.domain.interventions import CATALOGUE, EventKind, Permission
+from runs.domain.interventions import CATALOGUE, EventKind, Permission, Sender
 from runs.domain.states import FINAL, TRANSITIONS, Move, Outcome, State, StopReason
 from runs.engine import commit
 from runs.engine.advance import advance
@@ -61,6 +61,7 @@ from tests.people import ROLE_OF, person
 HUNT = os.environ.get("FUZZ_EXAMPLES", "")
 TOGETHER = 10  # examples under one seed; from the eleventh on Hypothesis mostly varies those it has
 WORKFLOW = "refund_request"
+LOOK_UPS_PAID_FROM = (Dimension.STATUS_CHECKS, Dimension.FOLLOW_UP_CHECKS, Dimension.CALLBACK_CHECKS)
 SUCCESS = r"accepted|approved|refunded|under number|受理|\bR\d{3}"
 TIME = """
 CREATE SCHEMA simulated;
@@ -81,6 +82,7 @@ SELECT to_jsonb(run),
 REAL_TIME = "SET search_path = DEFAULT; DROP SCHEMA IF EXISTS simulated CASCADE"
 OPERATORS = ["alice", "supervisor", "bob", "support"]
 OFTEN = {"cancel_requested": 1, "paused": 1, "approval_granted": 12}  # among what is offered; the others: 4
+UNDONE_AFTER = {StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}
 AGENTS = st.sampled_from(["scripted", "scripted", "scripted", "scripted", *POLICIES])
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -337,7 +339,7 @@ def every_call_was_paid_for(world: "AnyOrder", now: Seen, before: Seen | None) -
 
     keys = {call.key for call in calls if call.kind == "submit"}
     assert len(calls) - look_ups <= paid(Dimension.TOOL_ATTEMPTS), "a call was not paid for"
-    assert look_ups <= paid(Dimension.STATUS_CHECKS, Dimension.FOLLOW_UP_CHECKS), "a look-up was not paid for"
+    assert look_ups <= paid(*LOOK_UPS_PAID_FROM), "a look-up was not paid for"
     assert len(keys) <= paid(Dimension.EXTERNAL_WRITES), "a write was not paid for"
     undone = {call.key for call in calls if call.kind == "cancel"}
     assert undone <= {f"undo:{key}" for key in keys}, f"{undone} undo what was never written"
@@ -384,7 +386,10 @@ def nobody_decides_alone_on_their_own_request(world: "AnyOrder", now: Seen, befo
     deciders = {event["actor_id"] for event in now.inbox.values() if event["name"] in deciding}
     assert not asked & deciders, "decided by who asked for it"
     for event in now.inbox.values():
-        if kind := CATALOGUE.get(Move(event["name"])):
+        kind = CATALOGUE.get(Move(event["name"]))
+        if kind and kind.sender is Sender.SERVICE:
+            assert event["actor_id"] is None
+        elif kind:
             (by,) = (user for user in world.people.values() if user.pk == event["actor_id"])
             assert by.has_perm(f"runs.{kind.permission}"), f"{by} sent {event['name']}"
     closing = [event for event in now.inbox.values() if event["name"] == "closed_unresolved"]
@@ -540,6 +545,26 @@ class AnyOrder(RuleBasedStateMachine):
         self._attempt(run, lambda: interventions.send(run, event, self.people[who], payload, answers))
         self._wake(run, data.draw)
 
+    @precondition(lambda self: self._that_stand(lambda run: run["effects_at_risk"] and not run["cancel_requested"]))
+    @rule(data=st.data())
+    def it_is_withdrawn_while_it_is_accepted(self, data: st.DataObject) -> None:
+        """What makes undoing necessary, and is rare by chance."""
+        run = self._that_stand(lambda run: run["effects_at_risk"] and not run["cancel_requested"])[0]
+        said = {"reason": "the customer keeps it"}
+        self._attempt(run, lambda: interventions.send(run, Move.CANCEL_REQUESTED, self.people["alice"], said, ""))
+        for refund in self.authority.books:
+            if refund.state == "pending":
+                self.authority.decide(refund, "accepted")
+        self._wake(run, data.draw)
+
+    @precondition(lambda self: self._that_stand(lambda run: run["stop_reason"] in UNDONE_AFTER))
+    @rule(who=st.sampled_from(["supervisor", "bob"]), data=st.data())
+    def it_is_undone(self, who: str, data: st.DataObject) -> None:
+        run = self._that_stand(lambda run: run["stop_reason"] in UNDONE_AFTER)[0]
+        said = {"reason": "as agreed"}
+        self._attempt(run, lambda: interventions.send(run, Move.COMPENSATION_APPROVED, self.people[who], said, ""))
+        self._wake(run, data.draw)
+
     @rule(
         run=cases,
         who=st.sampled_from(list(ROLE_OF)),
@@ -591,6 +616,14 @@ class AnyOrder(RuleBasedStateMachine):
                 order.version += 1
             case _:
                 authority.withdrawn ^= {data.draw(st.sampled_from(["U-88", "support", "bob"]), "whose")}
+
+    @precondition(lambda self: self.authority.sent)
+    @rule(number=st.integers(0, 3), data=st.data())
+    def the_service_calls_back(self, number: int, data: st.DataObject) -> None:
+        """About any write that ever left for it: with news or without, early, late, and more than once."""
+        about = data.draw(st.sampled_from(self.authority.sent), "about").call
+        self._is_called_back(about, f"msg_{number}")
+        self._wake(UUID(about.caller), data.draw)
 
     @precondition(lambda self: self.step > 10)
     @rule()
@@ -650,6 +683,8 @@ class AnyOrder(RuleBasedStateMachine):
         if not self.draw or not call.caller or self.depth > 2 or (moment.endswith("sent") and call.kind not in WRITES):
             return
         events = BEFORE_IT_IS_SENT if moment.endswith("sent") else BEFORE_IT_IS_HEARD
+        if call.key and not moment.endswith("sent"):
+            events = [*events, "the service calls back"]
         often = {"submit": 8, "cancel": 8, "lookup": 12}.get(call.kind, 30)
         match self.draw(st.sampled_from(["nothing"] * often + events), f"{call.kind}, {moment}"):
             case "the worker dies":
@@ -661,8 +696,21 @@ class AnyOrder(RuleBasedStateMachine):
                 self._do_what_is_offered(UUID(call.caller), who, self.draw)
                 if self.draw(st.booleans(), "another worker looks"):
                     self._work(UUID(call.caller), self.draw)
+            case "the service calls back":
+                self._is_called_back(call, f"msg_{len(self.authority.calls)}")
             case "the worker is taken for dead":
                 self._others_take(UUID(call.caller))
+
+    def _is_called_back(self, about: Call, message_id: str) -> None:
+        before = self._row(UUID(about.caller))
+        try:
+            interventions.call_back("back_office", message_id, {"operation_key": about.key})
+        except Refused as refused:
+            if refused.code != "too_many":
+                raise
+        after = self._row(UUID(about.caller))
+        changed = {name for name in before if before[name] != after[name]}
+        assert changed <= {"inbox_seq", "due_at"}, f"a callback changed {changed}"
 
     def committed(self, commits: Callable[..., int], *what: Any, **how: Any) -> int:
         """A commit, and what may befall its worker just then."""
@@ -722,6 +770,9 @@ class AnyOrder(RuleBasedStateMachine):
     def _refusals(self) -> int:
         counted: int = Refusal.objects.aggregate(sum=Sum("count"))["sum"] or 0
         return counted
+
+    def _that_stand(self, so: Callable[[Row], Any]) -> list[UUID]:
+        return [UUID(run) for run, now in self.seen.items() if so(now.run)]
 
     def _awaiting_approval(self) -> list[str]:
         return [run for run, now in self.seen.items() if now.run["state"] == State.AWAITING_APPROVAL]

@@ -252,5 +252,5 @@ def test_what_arrives_while_a_run_ends_is_answered_with_that_end(
 
     assert run.stop_reason == "not_authorised"
     event = run.inbox.get()
-    assert (event.result, event.result_reason) == ("refused", "The run had ended.")
+    assert (event.result, event.result_reason) == ("refused", "The run had ended; kept as evidence.")
     assert event.settled_at

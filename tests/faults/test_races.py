@@ -319,7 +319,7 @@ def test_what_is_said_just_before_the_end_is_told_that_it_came_too_late(engine: 
     assert worker.result(PATIENCE) is False
     assert stopped_as(run) == ("COMPLETED", "contract_met")
     event = run.inbox.get()
-    assert (event.result, event.result_reason) == ("refused", "The run had ended.")
+    assert (event.result, event.result_reason) == ("refused", commit.ENDED)
     assert_sound(engine)
 
 

@@ -15,6 +15,8 @@ import pytest
 from takeover.supervisor import CannotStart, postgres, valkey
 from takeover.supervisor.children import Child, stop
 from takeover.supervisor.installation import Installation, Leftover
+from takeover.supervisor.stack import Options, Stack
+from takeover.supervisor.watch import Watch
 from tests.processes import wait_until
 
 
@@ -58,6 +60,42 @@ def test_the_folder_is_closed_to_others_and_so_are_the_addresses(short_path: Pat
         assert json.loads(installation.addresses_file.read_text()) == {"SITE_URL": "http://localhost:8000"}
 
     assert not installation.addresses_file.exists()
+
+
+def test_the_secret_of_callbacks_is_made_once_and_for_the_owners_eyes(short_path: Path) -> None:
+    short_path.mkdir()
+
+    made = Installation(short_path).callback_secret()
+
+    assert made == Installation(short_path).callback_secret()
+    assert made != "whsec_"
+    assert (short_path / "callback-secret").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("given", ["", "whsec_bmV3IQ== whsec_b2xk"])
+def test_both_sides_of_a_callback_are_given_the_secret_and_no_command_line_shows_it(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    for name in ("BACK_OFFICE_URL", "BACK_OFFICE_CALLBACK_SECRETS"):
+        monkeypatch.delenv(name, raising=False)
+    if given:
+        monkeypatch.setenv("BACK_OFFICE_CALLBACK_SECRETS", given)
+    for name in ("DATABASE_URL", "REDIS_URL"):
+        monkeypatch.setenv(name, "given")
+    monkeypatch.setattr("takeover.supervisor.stack._check_database", lambda address: None)
+    monkeypatch.setattr("takeover.supervisor.stack._check_broker", lambda address: None)
+    short_path.mkdir()
+    installation = Installation(short_path)
+    stack = Stack(Options(short_path, 8000, 1, demo=True), installation, Watch(installation))
+
+    stack.start_servers()
+    office, web = stack._back_office(), stack._web()
+
+    secret = office.env["CALLBACK_SECRET"]
+    assert secret == (given.split()[0] if given else installation.callback_secret())
+    assert secret in web.env["BACK_OFFICE_CALLBACK_SECRETS"]
+    assert "http://127.0.0.1:8000/api/callbacks/back_office/" in office.argv
+    assert not [word for child in (office, web) for word in child.argv if "whsec_" in word]
 
 
 def test_a_long_path_gets_its_sockets_elsewhere_and_takes_them_away_again(tmp_path: Path) -> None:

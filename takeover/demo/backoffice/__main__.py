@@ -2,15 +2,20 @@
 
 import argparse
 import ipaddress
+import os
 import signal
 import socket
 import sqlite3
 import sys
+from base64 import b64decode
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import uvicorn
 
 from takeover.demo.backoffice.app import application
+from takeover.demo.backoffice.callbacks import Callbacks
 from takeover.demo.backoffice.connection import CuttableProtocol
 from takeover.demo.backoffice.store import NotOurFile, Store
 
@@ -24,9 +29,15 @@ def main() -> int:
     parser.add_argument("--host", default="127.0.0.1", type=loopback, help="a loopback address")
     parser.add_argument("--port", default=8801, type=port, help="0 picks a free one")
     parser.add_argument("--data", required=True, type=Path, help="the SQLite file, made when it is not there")
+    parser.add_argument(
+        "--callbacks-to",
+        type=web_address,
+        help="where to say that a pending refund was decided, signed with the secret in CALLBACK_SECRET; nowhere",
+    )
     chosen = parser.parse_args()
     try:
         store = opened(chosen.data)
+        callbacks = Callbacks(store, chosen.callbacks_to, signing_secret()) if chosen.callbacks_to else None
         listener = listening(chosen.host, chosen.port)
     except CannotStart as problem:
         parser.exit(1, f"back office: {problem}\n")
@@ -37,7 +48,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
     config = uvicorn.Config(
-        application(store, chosen.host, stopping=lambda: server.should_exit),
+        application(store, chosen.host, stopping=lambda: server.should_exit, callbacks=callbacks),
         http=CuttableProtocol,
         ws="none",
         lifespan="on",
@@ -66,6 +77,25 @@ def port(text: str) -> int:
     if not text.isdecimal() or not 0 <= int(text) <= 65535:
         raise argparse.ArgumentTypeError("must be a number from 0 to 65535")
     return int(text)
+
+
+def web_address(text: str) -> str:
+    with suppress(ValueError):
+        address = urlsplit(text)
+        if address.scheme in {"http", "https"} and address.hostname and address.port != 0:
+            return text
+    raise argparse.ArgumentTypeError("must be an address such as http://127.0.0.1:8000/api/callbacks/back_office/")
+
+
+def signing_secret() -> str:
+    """From the environment, which no list of processes shows to others."""
+    secret = os.environ.get("CALLBACK_SECRET", "")
+    try:
+        if secret.startswith("whsec_") and b64decode(secret.removeprefix("whsec_"), validate=True):
+            return secret
+    except ValueError:
+        pass
+    raise CannotStart("CALLBACK_SECRET must be whsec_ and the base64 of the secret that callbacks are signed with.")
 
 
 def opened(file: Path) -> Store:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from takeover.demo.backoffice import calls, control, page
 from takeover.demo.backoffice.answers import Refusal, error
+from takeover.demo.backoffice.callbacks import Callbacks
 from takeover.demo.backoffice.store import Store
 
 
@@ -70,11 +71,14 @@ async def broken(_request: Request, _problem: Exception) -> Response:
     return error(500, "internal_error", "The back office itself failed; its log says how.").response()
 
 
-def application(store: Store, host: str, stopping: Callable[[], bool] = lambda: False) -> Starlette:
+def application(
+    store: Store, host: str, stopping: Callable[[], bool] = lambda: False, callbacks: Callbacks | None = None
+) -> Starlette:
     @contextlib.asynccontextmanager
     async def books_open(_: Starlette) -> AsyncIterator[None]:
         try:
-            yield
+            async with callbacks or contextlib.nullcontext():
+                yield
         finally:
             store.close()
 

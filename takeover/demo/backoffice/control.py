@@ -78,7 +78,10 @@ async def settle(request: Request) -> Response:
 
 def settled(store: Store, operation_key: str, state: State, reason: str) -> Refund:
     try:
-        return store.settle(operation_key, state, reason)
+        refund = store.settle(operation_key, state, reason)
+        if state is not State.PAID:
+            store.decided(refund)
+        return refund
     except Unknown:
         raise Refusal(error(404, "operation_unknown", "No refund was submitted under this key.")) from None
     except Refused as refused:

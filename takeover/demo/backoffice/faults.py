@@ -22,6 +22,7 @@ class Kind(StrEnum):
     SUBMIT = "submit"
     LOOKUP = "lookup"
     CANCEL = "cancel"
+    CALLBACK = "callback"  # the one that goes the other way
 
 
 ANY = "any"
@@ -87,7 +88,7 @@ RETRY_AFTER = Parameter(
 OTHER = Parameter("other", "D041", "the order named instead", inputs.word)
 CREDENTIAL = Parameter("credential", None, "strikes calls with this credential only; empty: with any", inputs.key)
 
-EVERY = tuple(Kind)
+EVERY = tuple(kind for kind in Kind if kind is not Kind.CALLBACK)
 SENDS = (Kind.SUBMIT, Kind.CANCEL)
 
 CATALOGUE: Mapping[str, Fault] = {
@@ -225,6 +226,15 @@ CATALOGUE: Mapping[str, Fault] = {
             EVERY,
             (where(Kind.SUBMIT, *EVERY), after_effect(False)),
         ),
+        Fault("callback_twice", "A callback is delivered again under its id.", Act.WORK, (Kind.CALLBACK,)),
+        Fault(
+            "callback_late",
+            "A callback is sent late.",
+            Act.WORK,
+            (Kind.CALLBACK,),
+            (seconds(5, "how late"),),
+        ),
+        Fault("callback_forged", "A callback is signed with another secret.", Act.WORK, (Kind.CALLBACK,)),
     )
 }
 

@@ -7,7 +7,7 @@ and the second finds the first one's refund.
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -174,6 +174,7 @@ class Refused(Exception):
 
 class Store:
     def __init__(self, file: Path) -> None:
+        self.decided: Callable[[Refund], None] = lambda refund: None  # told what became of a pending refund
         self._lock = threading.RLock()
         self._db = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=10)
         self._db.row_factory = sqlite3.Row

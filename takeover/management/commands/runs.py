@@ -3,10 +3,8 @@
 Exit codes: 0 done; 1 it ended otherwise, or not in time; 2 refused, or what was given makes no sense.
 """
 
-import json
 import math
 import os
-import sys
 import time
 import uuid
 from argparse import ArgumentParser, ArgumentTypeError
@@ -14,40 +12,22 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand
-from django.core.serializers.json import DjangoJSONEncoder
-from django.db import DatabaseError, InterfaceError, OperationalError, ProgrammingError, connection
 
 from runs import case, interventions
 from runs.domain.budget import Dimension
 from runs.domain.interventions import CATALOGUE
 from runs.domain.states import Move, Outcome
-from runs.interventions import Refused
 from runs.models import Run
 from runs.workflows import registry
 from takeover.console import words
 from takeover.management import printout, standstill
+from takeover.management.terminal import DONE, OTHERWISE, BadInput, TerminalCommand
 
 POLL = 0.2
-DONE, OTHERWISE, REFUSED = 0, 1, 2
 
 
-class BadInput(Exception):
-    """What was given makes no sense; the message says what and how it should look."""
-
-
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Starts, shows and moves on runs of agents."
-    requires_system_checks = ()
-    suppressed_base_arguments = {
-        "--version",
-        "--verbosity",
-        "--settings",
-        "--pythonpath",
-        "--traceback",
-        "--no-color",
-        "--force-color",
-    }
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         # Read by manage.py before the settings are; accepted before and after the verb.
@@ -92,37 +72,6 @@ class Command(BaseCommand):
         wait = verb("wait", "Wait until a run stops.")
         wait.add_argument("--until", metavar="OUTCOME", default="", help="go on through other outcomes, up to this one")
         wait.add_argument("--timeout", metavar="S", type=_seconds, default=60.0, help="seconds to wait at most (60)")
-
-    def run_from_argv(self, argv: list[str]) -> None:
-        # One connection is enough, and a pool would try for ten seconds where nobody listens.
-        connection.settings_dict["OPTIONS"].pop("pool", None)
-        connection.settings_dict["OPTIONS"].setdefault("connect_timeout", 5)
-        try:
-            try:
-                super().run_from_argv(argv)
-            finally:
-                sys.stdout.flush()
-        except BrokenPipeError:  # who was reading (`head`, say) has had enough; what is left goes nowhere
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-    def handle(self, *args: Any, verb: str, **options: Any) -> None:
-        try:
-            code = getattr(self, f"_{verb}")(**options)
-        except (BadInput, Refused) as no:
-            self.stderr.write(printout.one_line(no.message if isinstance(no, Refused) else str(no)))
-            code = REFUSED
-        except (OperationalError, InterfaceError) as problem:
-            self.stderr.write(_no_database(problem))
-            code = REFUSED
-        except ProgrammingError as problem:
-            if "does not exist" not in str(problem):
-                raise
-            self.stderr.write(f"The database of {settings.DATA_DIR} has no tables yet: bin/up makes them.")
-            code = REFUSED
-        except KeyboardInterrupt:
-            code = 130
-        if code:
-            sys.exit(code)
 
     # The verbs
 
@@ -233,15 +182,9 @@ class Command(BaseCommand):
 
     # Printing
 
-    def _print(self, *parts: str) -> None:
-        self.stdout.write(printout.one_line("".join(parts)))
-
     def _print_package(self, run: Run) -> int:
         self._print_json(case.read(run))
         return DONE
-
-    def _print_json(self, content: dict[str, Any]) -> None:
-        self.stdout.write(json.dumps(content, indent=2, cls=DjangoJSONEncoder))
 
 
 # What was given
@@ -288,10 +231,3 @@ def _outcome(option: str, text: str) -> Outcome:
         return Outcome(text.upper())
     except ValueError:
         raise BadInput(f"{option} must be one of {', '.join(Outcome)}, not {text!r}.") from None
-
-
-def _no_database(problem: DatabaseError | InterfaceError) -> str:
-    if "DATABASE_URL" in os.environ:
-        reason = (str(problem).strip().splitlines() or ["no reason given"])[0]
-        return f"The database that DATABASE_URL names does not answer: {printout.one_line(reason)}"
-    return f"Nothing is running in {settings.DATA_DIR}: start it with bin/up."
