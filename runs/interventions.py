@@ -288,10 +288,14 @@ def _problem(kind: EventKind, run: Run, by: User, answers: str) -> Refused | Non
     if refusal := _why_not(kind, run, by, case.standing(run)):
         held = refusal == _not_theirs(run, by)
         return Refused("held" if held else "not_possible", refusal, "" if held else "event", 409)
-    waiting = run.inbox.filter(name=kind.move, result="").select_related("actor").first()
-    if waiting:
-        who = waiting.actor.get_username() if waiting.actor else "a service"
+    unread = run.inbox.filter(result="").select_related("actor")
+    if same := unread.filter(name=kind.move).first():
+        who = same.actor.get_username() if same.actor else "a service"
         return Refused("already_sent", f"{who} already sent this; it is being carried out.", status=409)
+    if kind.answers_plan and (withdrawn := unread.filter(name=Move.CANCEL_REQUESTED).first()):
+        who = withdrawn.actor.get_username() if withdrawn.actor else "somebody"
+        said = f"{who} withdrew this request at {withdrawn.received_at:%H:%M:%S} UTC; there is nothing to decide."
+        return Refused("withdrawn", said, status=409)
     return None
 
 

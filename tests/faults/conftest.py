@@ -1,4 +1,4 @@
-"""The engine in this process, its connections by way of a proxy, and processes that are made to die."""
+"""The engine in this process with several hands at once, by way of a proxy, and in processes that are made to die."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,17 +12,20 @@ from takeover.celery import app
 from tests.engine.conftest import Engine
 from tests.faults.crashing import ForkServer
 from tests.faults.detours import database_address, database_at
+from tests.faults.hands import Hands
 from tests.faults.proxy import Proxy
 from tests.faults.trials import Trials
 from tests.processes import BackOffice
 
 
 @pytest.fixture
-def engine(
-    transactional_db: None, back_office: BackOffice, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> Engine:
-    """Runs carried on in this process; nobody else is told about them."""
+def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else takes a run: a test looks at every step itself."""
     monkeypatch.setattr("runs.engine.tasks.advance_run.delay", lambda run_id: None)
+
+
+@pytest.fixture
+def engine(transactional_db: None, back_office: BackOffice, settings: Settings, no_broker: None) -> Engine:
     settings.SERVICES = {"back_office": {"url": back_office.url, "token": "demo-key"}}
     return Engine(back_office)
 
@@ -51,6 +54,13 @@ def _publish_by(address: str) -> None:
     pools.reset()  # type: ignore[no-untyped-call]
     app._pool = app.amqp._producer_pool = None
     app.conf.broker_url = address
+
+
+@pytest.fixture
+def hands(transactional_db: None, no_broker: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hands]:
+    several = Hands(monkeypatch)
+    yield several
+    several.leave()
 
 
 @pytest.fixture(scope="session")

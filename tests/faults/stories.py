@@ -49,6 +49,13 @@ def somebody_withdraws_what_arrived(run: Run) -> Event | None:
     return somebody_withdraws(run) if run.effects.filter(state=EffectState.ACKNOWLEDGED).exists() else None
 
 
+def somebody_undoes(run: Run) -> Event | None:
+    """Withdraws what arrived, and has it undone once it turns out that it was accepted."""
+    if run.stop_reason == "cancelled_too_late" and not said(run, Move.COMPENSATION_APPROVED).exists():
+        return "supervisor", Move.COMPENSATION_APPROVED, {"reason": "The customer keeps it."}, ""
+    return somebody_withdraws_what_arrived(run)
+
+
 def said(run: Run, move: Move) -> "QuerySet[Any]":
     return run.inbox.filter(name=move).exclude(result="refused")
 
@@ -81,6 +88,11 @@ STORIES = {
         reacts=somebody_withdraws,
     ),
     # Cancelled when it had taken effect: until writes are undone, that goes to a person. The undoing is a story here.
+    "undone": Story(
+        (Outcome.CANCELLED, "cancelled_compensated"),
+        {"pending": {"lookups": 1}},
+        reacts=somebody_undoes,
+    ),
     "cancelled too late": Story(
         (Outcome.NEEDS_HUMAN, "cancelled_too_late"),
         {"pending": {"lookups": 1}},
