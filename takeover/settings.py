@@ -81,7 +81,7 @@ DATABASES: dict[str, Any] = {
 if env.flag("WORKER"):
     # A worker keeps its connections for its lifetime; Celery's fixup would close a pool at every task.
     DATABASES["default"]["CONN_MAX_AGE"] = None
-    del DATABASES["default"]["OPTIONS"]["pool"]
+    DATABASES["default"]["OPTIONS"] = {"prepare_threshold": 0}  # the engine's one statement is planned once
 if owner := env.text("OWNER_DATABASE_URL"):
     # Of `manage.py migrate` alone: the role that owns the tables (docs/database.md).
     DATABASES["owner"] = env.database(owner, "OWNER_DATABASE_URL")

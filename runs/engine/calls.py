@@ -315,7 +315,8 @@ def _next_look(held: Held, planned: Planned, before: Effect, now: Effect, result
 
 def settle_interrupted(held: Held) -> None:
     """Close the call a dead worker left behind: its reservation is spent, a read is repeated, a write is unknown."""
-    for row in Step.objects.filter(run=held.run, status=StepStatus.INTENT):
+    # Each intent's commit settles the call before it, so only the latest can be open.
+    for row in Step.objects.filter(run=held.run, seq=held.run.steps, status=StepStatus.INTENT):
         held.run.stretch += 1  # how long ago that was, nobody knows: what was read before is read again
         _spend(held, {Dimension(name): amount for name, amount in row.charge.items()})
         held.pending.settled_steps.append(

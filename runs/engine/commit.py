@@ -13,6 +13,7 @@ the same statement sent again lands once at the most; where it finds nothing to 
 
 import json
 import logging
+import re
 import secrets
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -22,13 +23,16 @@ from typing import Any
 from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db.backends.utils import CursorWrapper
 from django.db.models.functions import Now
+from psycopg import RawCursor
 
 from runs.domain.states import FINAL, Move
 from runs.models import Event, InboxEvent, Run
 
 log = logging.getLogger(__name__)
 RECONNECT_WITHIN = 3.0  # seconds, for a restart; a lease outlasts the call it covers by more (calls.MARGIN)
+SLACK = 2.0  # seconds that a lease may last beyond what was asked for
 
 
 class LeaseLost(Exception):
@@ -58,8 +62,12 @@ WITH run AS (
            revision = revision + 1,
            owner = CASE WHEN %(hold_for)s::float8 IS NULL THEN '' ELSE owner END,
            holder_id = CASE WHEN %(ended)s THEN NULL ELSE holder_id END,
-           due_at = CASE WHEN %(hold_for)s::float8 IS NOT NULL
-                              THEN clock_timestamp() + make_interval(secs => %(hold_for)s::float8)
+           -- A lease that already lasts about as long stays as it is: an update that moves no indexed column touches
+           -- no index.
+           due_at = CASE WHEN due_at - clock_timestamp() - make_interval(secs => %(hold_for)s::float8)
+                              BETWEEN interval '0' AND make_interval(secs => %(slack)s::float8) THEN due_at
+                         WHEN %(hold_for)s::float8 IS NOT NULL
+                              THEN clock_timestamp() + make_interval(secs => %(hold_for)s::float8 + %(slack)s::float8)
                          WHEN %(ended)s THEN NULL
                          WHEN inbox_seq > %(inbox_seen)s THEN clock_timestamp()
                          ELSE %(due_at)s::timestamptz END
@@ -72,6 +80,8 @@ WITH run AS (
       FROM run, jsonb_to_recordset(%(settled_steps)s) AS s(seq int, status text, summary text, code text,
            error_class text, fingerprint text, gain jsonb, settled_at timestamptz)
      WHERE runs_step.run_id = run.id AND runs_step.seq = s.seq
+           -- Says the same again, so that a long run's other steps are not read.
+       AND runs_step.seq = ANY(ARRAY(SELECT (step ->> 'seq')::int FROM jsonb_array_elements(%(settled_steps)s) AS step))
  RETURNING runs_step.id, runs_step.seq
 ), answer AS (
     UPDATE runs_steppayload
@@ -138,6 +148,9 @@ WITH run AS (
 )
 SELECT inbox_seq FROM run
 """
+# As the server numbers parameters, so that the driver need not read the statement at each step.
+NAMES = tuple(dict.fromkeys(re.findall(r"%\((\w+)\)s", COMMIT)))
+NUMBERED_COMMIT = re.sub(r"%\((\w+)\)s", lambda found: f"${NAMES.index(found[1]) + 1}", COMMIT)
 
 # After a commit that found nothing: whether it had landed already, under this token and as the very next revision.
 LANDED = "SELECT inbox_seq FROM runs_run WHERE id = %(run)s AND token = %(token)s AND revision = %(revision)s + 1"
@@ -211,9 +224,10 @@ def commit(
 ) -> int:
     """Write `run` as it stands, with all that is pending. Returns `inbox_seq`: above `inbox_seen`, look into the inbox.
 
-    `hold_for`: keep the lease that many seconds. None gives the run back, to be looked at again at `due_at` (None: when
-    an event arrives), or at once if an event arrived meanwhile. Raises LeaseLost where the token is not ours any more,
-    and the database's own error where it is away: whether that commit landed, nobody knows, and the lease runs out.
+    `hold_for`: keep the lease that many seconds, and up to `SLACK` more. None gives the run back, to be looked at again
+    at `due_at` (None: when an event arrives), or at once if an event arrived meanwhile. Raises LeaseLost where the
+    token is not ours any more, and the database's own error where it is away: whether that commit landed, nobody knows,
+    and the lease runs out.
     """
     parameters: dict[str, Any] = {
         "run": lease.run,
@@ -221,11 +235,12 @@ def commit(
         "owner": lease.owner,
         "revision": run.revision,
         "hold_for": hold_for,
+        "slack": SLACK,
         "due_at": due_at,
         "inbox_seen": inbox_seen,
         "ended": run.is_final,
         "state": run.state,
-        "moves": pending.moves,
+        "moves": "{" + ",".join(pending.moves) + "}",  # an array, as the server writes one
         "outcome": run.outcome,
         "stop_reason": run.stop_reason,
         "acceptance": run.acceptance,
@@ -284,8 +299,8 @@ def reconnect() -> None:
 def _make(run: Run, parameters: dict[str, Any]) -> tuple[int] | None:
     # The end of a run answers what arrived while it was coming: nobody looks into its inbox afterwards.
     together = transaction.atomic() if parameters["ended"] else nullcontext()
-    with together, connection.cursor() as cursor:
-        cursor.execute(COMMIT, parameters)
+    with together, _bound_by_the_server() as cursor:
+        cursor.execute(NUMBERED_COMMIT, [_plain(parameters[name]) for name in NAMES])
         row: tuple[int] | None = cursor.fetchone()
         if row and parameters["ended"] and row[0] > parameters["inbox_seen"]:
             _refuse_the_rest(run)
@@ -320,6 +335,19 @@ def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:
                 "why": ENDED,
             },
         )
+
+
+def _bound_by_the_server() -> CursorWrapper:
+    """A cursor that leaves the parameters to the server, which then plans the statement once, and not at each step: its
+    plan takes longer than its work. Where a connection may not prepare statements, they are planned anew.
+    """
+    connection.ensure_connection()
+    return CursorWrapper(RawCursor(connection.connection), connection)
+
+
+def _plain(value: Any) -> str | None:
+    """As text, whose type the statement tells: one that changed with the value would make another statement of it."""
+    return None if value is None else _text(value)
 
 
 def _json(value: Any) -> str:

@@ -1,7 +1,8 @@
 """Run one command against a PostgreSQL and a Valkey of its own: `python -m takeover.supervisor.services -- COMMAND`.
 
 For tests and benchmarks: the servers live in a temporary folder and are gone with the command. As everywhere,
-DATABASE_URL or REDIS_URL in the environment name servers that are there already.
+DATABASE_URL or REDIS_URL in the environment name servers that are there already. What is committed is flushed to the
+disk, as in an installation, only with `--durable` before the command: tests do not need it.
 """
 
 import os
@@ -19,6 +20,8 @@ START_WITHIN = 60
 
 
 def main(command: list[str]) -> int:
+    durable = command[:1] == ["--durable"]
+    command = command[durable:]
     if command[:1] == ["--"]:
         command = command[1:]
     if not command:
@@ -27,7 +30,7 @@ def main(command: list[str]) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="takeover-") as folder:
             try:
-                return _run(command, Path(folder))
+                return _run(command, Path(folder), durable)
             finally:
                 postgres.remove_what_is_apart(Path(folder, "postgres"))
     except CannotStart as sentence:
@@ -35,13 +38,13 @@ def main(command: list[str]) -> int:
         return 1
 
 
-def _run(command: list[str], folder: Path) -> int:
+def _run(command: list[str], folder: Path, durable: bool) -> int:
     env = os.environ | {"TAKEOVER_DATA_DIR": str(folder)}
     sockets = folder / "sockets"
     sockets.mkdir(mode=0o700)
     children: list[Child] = []
     if not env.get("DATABASE_URL"):
-        server, env["DATABASE_URL"] = postgres.server(folder / "postgres", sockets, env, throw_away=True)
+        server, env["DATABASE_URL"] = postgres.server(folder / "postgres", sockets, env, throw_away=not durable)
         children.append(server)
     if not env.get("REDIS_URL"):
         server, env["REDIS_URL"] = valkey.server(sockets, env)

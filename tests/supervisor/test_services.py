@@ -17,6 +17,13 @@ print(redis.Redis.from_url(os.environ["REDIS_URL"]).ping(), os.environ["TAKEOVER
 raise SystemExit(3)
 """
 
+FLUSHED = """
+import os, psycopg
+with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
+    for setting in ("fsync", "synchronous_commit"):
+        print(*connection.execute(f"SHOW {setting}").fetchone())
+"""
+
 INTRUDE = """
 import os, pwd, psycopg, socket
 from urllib.parse import parse_qs, urlsplit
@@ -42,6 +49,19 @@ def test_the_command_finds_both_and_its_exit_code_is_passed_on() -> None:
     assert database == "('takeover', False)"
     assert broker.startswith("True ")
     assert not os.path.exists(broker.removeprefix("True "))
+
+
+@pytest.mark.parametrize(("options", "flushed"), [([], "off"), (["--durable"], "on")])
+def test_what_is_committed_is_flushed_to_the_disk_only_where_that_is_asked_for(
+    options: list[str], flushed: str
+) -> None:
+    wrapper = [*WRAPPER[:-1], *options, "--"]
+
+    done = subprocess.run(
+        [*wrapper, sys.executable, "-c", FLUSHED], env=BARE, capture_output=True, text=True, check=False
+    )
+
+    assert done.stdout.split() == [flushed, flushed], done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="others need no other user to run the server as")
