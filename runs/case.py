@@ -422,6 +422,8 @@ def _event_line(event: Event) -> dict[str, Any] | None:
             says, tone = f"The worker was lost during step {content.get('seq')}.", "bad"
         case _:
             return None
+    if not hasattr(event, "text_row"):
+        says, quote = f"{event.kind.replace('_', ' ').capitalize()}; the text is not kept any more.", ""
     return {
         "at": event.at,
         "order": event.pk,

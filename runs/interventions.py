@@ -18,7 +18,7 @@ from uuid import UUID
 import jsonschema_rs
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -235,12 +235,20 @@ def send(
         _check_extension(run, content, by)
     if kind.move is Move.INPUT_CORRECTED:
         _check_correction(run, content, by)
-    with transaction.atomic():
-        # The row is locked first: what is checked here stays true until the event is in the inbox.
-        run = Run.objects.select_for_update(of=("self",)).select_related("holder").get(pk=run_id)
-        problem = _moved_on(run, seen) or _problem(kind, run, by, answers)
-        if problem is None:
-            return _deliver(run, kind, by, content, answers, seconds=proposal(kind, run))
+    delivered = None
+    try:
+        with transaction.atomic():
+            # The row is locked first: what is checked here stays true until the event is in the inbox.
+            run = Run.objects.select_for_update(of=("self",)).select_related("holder").get(pk=run_id)
+            problem = _moved_on(run, seen) or _problem(kind, run, by, answers)
+            if problem is None:
+                delivered = _deliver(run, kind, by, content, answers, seconds=proposal(kind, run))
+    except (OperationalError, InterfaceError):
+        if not delivered or not _landed(delivered):
+            raise
+    if delivered:
+        return delivered
+    assert problem
     _refuse(by, event, run, problem.code, problem.message, problem.field, problem.status)
 
 
@@ -280,10 +288,14 @@ def _problem(kind: EventKind, run: Run, by: User, answers: str) -> Refused | Non
     if refusal := _why_not(kind, run, by, case.standing(run)):
         held = refusal == _not_theirs(run, by)
         return Refused("held" if held else "not_possible", refusal, "" if held else "event", 409)
-    waiting = run.inbox.filter(name=kind.move, result="").select_related("actor").first()
-    if waiting:
-        who = waiting.actor.get_username() if waiting.actor else "a service"
+    unread = run.inbox.filter(result="").select_related("actor")
+    if same := unread.filter(name=kind.move).first():
+        who = same.actor.get_username() if same.actor else "a service"
         return Refused("already_sent", f"{who} already sent this; it is being carried out.", status=409)
+    if kind.answers_plan and (withdrawn := unread.filter(name=Move.CANCEL_REQUESTED).first()):
+        who = withdrawn.actor.get_username() if withdrawn.actor else "somebody"
+        said = f"{who} withdrew this request at {withdrawn.received_at:%H:%M:%S} UTC; there is nothing to decide."
+        return Refused("withdrawn", said, status=409)
     return None
 
 
@@ -494,6 +506,18 @@ def _write_of(by_service: str, key: str) -> tuple[Effect, str]:
     if not effect or not tool or tool.service != by_service:
         raise Refused("unknown_operation", "You have no write with this operation key here.", "operation_key", 404)
     return effect, tool.source
+
+
+def _landed(event: InboxEvent) -> bool:
+    """Whether an event is in the inbox although its commit was not answered; if so, as after any other commit."""
+    connection.close()
+    with transaction.atomic():
+        # That transaction has this row: who gets it has waited for its end.
+        Run.objects.select_for_update(of=("self",)).get(pk=event.run_id)
+        landed = InboxEvent.objects.filter(pk=event.pk).exists()
+        if landed:
+            _wake_after_commit(event.run_id)
+    return landed
 
 
 # Refusing

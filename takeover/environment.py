@@ -10,6 +10,7 @@ import tempfile
 from base64 import b64decode
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -135,6 +136,12 @@ def _read_key(file: Path) -> str:
         raise ImproperlyConfigured(f"{file} cannot be read ({error.strerror}): start as its owner.") from None
 
 
+def days(name: str, default: int) -> timedelta | None:
+    """A number of days; 0 is none at all."""
+    given = integer(name, default)
+    return timedelta(days=given) if given else None
+
+
 def web_address(name: str) -> str:
     """An address to send to, or nothing."""
     value = text(name)
@@ -147,11 +154,11 @@ def web_address(name: str) -> str:
     return value
 
 
-def database(url: str) -> dict[str, Any]:
+def database(url: str, name: str = "DATABASE_URL") -> dict[str, Any]:
     """`postgresql://user:password@host:port/name?host=/socket/folder` as Django's settings for one database."""
     parts = urlsplit(url)
     if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
-        raise ImproperlyConfigured("DATABASE_URL must look like postgresql://user:password@host:5432/name.")
+        raise ImproperlyConfigured(f"{name} must look like postgresql://user:password@host:5432/name.")
     query = parse_qs(parts.query)
     return {
         "ENGINE": "django.db.backends.postgresql",

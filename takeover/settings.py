@@ -82,6 +82,9 @@ if env.flag("WORKER"):
     # A worker keeps its connections for its lifetime; Celery's fixup would close a pool at every task.
     DATABASES["default"]["CONN_MAX_AGE"] = None
     DATABASES["default"]["OPTIONS"] = {"prepare_threshold": 0}  # the engine's one statement is planned once
+if owner := env.text("OWNER_DATABASE_URL"):
+    # Of `manage.py migrate` alone: the role that owns the tables (docs/database.md).
+    DATABASES["owner"] = env.database(owner, "OWNER_DATABASE_URL")
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = env.text("REDIS_URL", "redis://localhost:6379/0")
@@ -170,6 +173,10 @@ ENGINE_PACE = env.number("ENGINE_PACE", 1.0)
 # The sealed record (docs/record.md). The keys are asked for when needed, so that only the sweeper makes one.
 AUDIT_KEYS = env.audit_keys
 AUDIT_WEBHOOK = env.web_address("AUDIT_WEBHOOK")
+
+# How long texts of the record, and requests and answers of steps, are kept once their run has ended. None: for good.
+TEXTS_KEPT = env.days("TEXTS_KEPT_DAYS", 0)
+PAYLOADS_KEPT = env.days("PAYLOADS_KEPT_DAYS", 90)
 
 # Services the shipped workflows act on, known by HTTP only.
 BACK_OFFICE_URL = env.text("BACK_OFFICE_URL", "http://127.0.0.1:8801")

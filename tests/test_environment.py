@@ -32,8 +32,9 @@ def test_a_database_address_may_name_a_socket_folder() -> None:
 
 @pytest.mark.parametrize("address", ["mysql://host/name", "postgresql://host", "nonsense"])
 def test_another_kind_of_database_is_refused(address: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match="DATABASE_URL must look like postgresql://"):
-        environment.database(address)
+    for name in ("DATABASE_URL", "OWNER_DATABASE_URL"):
+        with pytest.raises(ImproperlyConfigured, match=f"^{name} must look like postgresql://"):
+            environment.database(address, name)
 
 
 GOOD = "whsec_dGFrZW92ZXItdGVzdHMtc2lnbi13aXRoLXRoaXMh"

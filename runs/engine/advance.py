@@ -17,12 +17,12 @@ from time import monotonic
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, InterfaceError, connection
 
 from runs.domain.decision import Kind, decide
 from runs.domain.effects import EffectState, WritePlan
 from runs.domain.progress import attempt_fingerprint
-from runs.domain.proposals import Claim
+from runs.domain.proposals import Ask, Claim
 from runs.domain.states import FINAL, Move, State, StepKind, StopReason
 from runs.engine import calls, commit, stopping
 from runs.engine.commit import LeaseLost
@@ -53,6 +53,11 @@ def advance(run_id: UUID) -> bool:
         log.info("Run %s is in other hands; nothing was changed", run_id)
         calls.keep_late(held)
         return False
+    except (DatabaseError, InterfaceError):
+        # What of it was saved, nobody knows: the lease runs out, and an answer in hand is there for who is next.
+        commit.reconnect()
+        calls.keep_late(held)
+        raise
 
 
 def _park(held: Held) -> bool:
@@ -77,7 +82,7 @@ def _drive(held: Held) -> bool:
     held.resume()
     try:
         given_back = _carry_on(held, monotonic() + settings.ENGINE_SLICE)
-    except (LeaseLost, DatabaseError):
+    except (LeaseLost, DatabaseError, InterfaceError):
         raise
     except Exception as problem:
         # A defect of a workflow or of ours must not run round and round: the run stops, with its answer in hand.
@@ -98,6 +103,9 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 raise LeaseLost
             case Kind.STOP:
                 assert verdict.reason
+                if isinstance(outlook.proposal, Ask) and verdict.reason is StopReason.QUESTION_ASKED:
+                    # Like a claim: who only ever asks uses its budget up.
+                    held.ledger = held.ledger.reserve(outlook.charge).settle(outlook.charge)
                 stop(held, verdict.reason, outlook.found)
             case Kind.RETRY:
                 again_at = _retry_at(held)

@@ -6,19 +6,23 @@ row, and then nothing else happens either.
 
 Two rules keep it correct under read committed, where a blocked UPDATE re-reads the row it waited for and nothing else:
 whatever must be seen at that moment (the token; `inbox_seq` for events that arrived meanwhile) is a column of the run.
+
+A commit whose answer was lost may have landed, may not, and may land yet. It raises `revision` and is fenced by it, so
+the same statement sent again lands once at the most; where it finds nothing to do, the row says which of the two did.
 """
 
 import json
+import logging
 import re
 import secrets
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models.functions import Now
 from psycopg import RawCursor
@@ -26,6 +30,8 @@ from psycopg import RawCursor
 from runs.domain.states import FINAL, Move
 from runs.models import Event, InboxEvent, Run
 
+log = logging.getLogger(__name__)
+RECONNECT_WITHIN = 3.0  # seconds, for a restart; a lease outlasts the call it covers by more (calls.MARGIN)
 SLACK = 2.0  # seconds that a lease may last beyond what was asked for
 
 
@@ -44,7 +50,8 @@ RETURNING token, clock_timestamp()
 COMMIT = """
 WITH run AS (
     UPDATE runs_run
-       SET state = %(state)s, outcome = %(outcome)s, stop_reason = %(stop_reason)s, acceptance = %(acceptance)s,
+       SET state = %(state)s, moves = %(moves)s,
+           outcome = %(outcome)s, stop_reason = %(stop_reason)s, acceptance = %(acceptance)s,
            recovery = %(recovery)s, error_class = %(error_class)s, error_count = %(error_count)s,
            question = %(question)s, effects_at_risk = %(effects_at_risk)s, cancel_requested = %(cancel_requested)s,
            paused = %(paused)s, undoing = %(undoing)s, input = %(input)s, acts_for = %(acts_for)s,
@@ -52,6 +59,7 @@ WITH run AS (
            stopped_at = %(stopped_at)s, steps = %(steps)s, stretch = %(stretch)s, budget = %(budget)s,
            progress = %(progress)s, role = %(role)s, answer_by = %(answer_by)s,
            dispatches = CASE WHEN %(brought_on)s THEN 0 ELSE dispatches END,
+           revision = revision + 1,
            owner = CASE WHEN %(hold_for)s::float8 IS NULL THEN '' ELSE owner END,
            holder_id = CASE WHEN %(ended)s THEN NULL ELSE holder_id END,
            -- A lease that already lasts about as long stays as it is: an update that moves no indexed column touches
@@ -63,7 +71,7 @@ WITH run AS (
                          WHEN %(ended)s THEN NULL
                          WHEN inbox_seq > %(inbox_seen)s THEN clock_timestamp()
                          ELSE %(due_at)s::timestamptz END
-     WHERE id = %(run)s AND token = %(token)s AND owner = %(owner)s
+     WHERE id = %(run)s AND token = %(token)s AND owner = %(owner)s AND revision = %(revision)s
  RETURNING id, inbox_seq
 ), settled_step AS (
     UPDATE runs_step
@@ -144,6 +152,9 @@ SELECT inbox_seq FROM run
 NAMES = tuple(dict.fromkeys(re.findall(r"%\((\w+)\)s", COMMIT)))
 NUMBERED_COMMIT = re.sub(r"%\((\w+)\)s", lambda found: f"${NAMES.index(found[1]) + 1}", COMMIT)
 
+# After a commit that found nothing: whether it had landed already, under this token and as the very next revision.
+LANDED = "SELECT inbox_seq FROM runs_run WHERE id = %(run)s AND token = %(token)s AND revision = %(revision)s + 1"
+
 ENDED = "The run had ended; kept as evidence."
 
 LATE = """
@@ -182,6 +193,7 @@ class Lease:
 class Pending:
     """What has happened in memory since the last commit and goes into the next one."""
 
+    moves: list[str] = field(default_factory=list)  # that led to the run's state; the database walks them too
     settled_steps: list[dict[str, Any]] = field(default_factory=list)
     intents: list[dict[str, Any]] = field(default_factory=list)
     facts: list[dict[str, Any]] = field(default_factory=list)
@@ -214,18 +226,21 @@ def commit(
 
     `hold_for`: keep the lease that many seconds, and up to `SLACK` more. None gives the run back, to be looked at again
     at `due_at` (None: when an event arrives), or at once if an event arrived meanwhile. Raises LeaseLost where the
-    token is not ours any more.
+    token is not ours any more, and the database's own error where it is away: whether that commit landed, nobody knows,
+    and the lease runs out.
     """
     parameters: dict[str, Any] = {
         "run": lease.run,
         "token": lease.token,
         "owner": lease.owner,
+        "revision": run.revision,
         "hold_for": hold_for,
         "slack": SLACK,
         "due_at": due_at,
         "inbox_seen": inbox_seen,
         "ended": run.is_final,
         "state": run.state,
+        "moves": "{" + ",".join(pending.moves) + "}",  # an array, as the server writes one
         "outcome": run.outcome,
         "stop_reason": run.stop_reason,
         "acceptance": run.acceptance,
@@ -256,16 +271,47 @@ def commit(
         "handoffs": _json(pending.handoffs),
         "inbox": _json(pending.inbox),
     }
+    try:
+        row = _make(run, parameters)
+    except (OperationalError, InterfaceError) as problem:
+        log.warning("A commit of run %s was not answered (%s); it is made again", lease.run, problem)
+        reconnect()
+        row = _make(run, parameters) or _landed(parameters)
+    if not row:
+        raise LeaseLost
+    run.revision += 1
+    return int(row[0])
+
+
+def reconnect() -> None:
+    """Wait for a database that restarts. Raises OperationalError where it stays away."""
+    connection.close()
+    give_up_at = monotonic() + RECONNECT_WITHIN
+    while True:
+        try:
+            return connection.ensure_connection()
+        except OperationalError:
+            if monotonic() >= give_up_at:
+                raise
+            sleep(0.1)
+
+
+def _make(run: Run, parameters: dict[str, Any]) -> tuple[int] | None:
     # The end of a run answers what arrived while it was coming: nobody looks into its inbox afterwards.
-    together = transaction.atomic() if run.is_final else nullcontext()
+    together = transaction.atomic() if parameters["ended"] else nullcontext()
     with together, _bound_by_the_server() as cursor:
         cursor.execute(NUMBERED_COMMIT, [_plain(parameters[name]) for name in NAMES])
-        row = cursor.fetchone()
-        if not row:
-            raise LeaseLost
-        if run.is_final and row[0] > inbox_seen:
+        row: tuple[int] | None = cursor.fetchone()
+        if row and parameters["ended"] and row[0] > parameters["inbox_seen"]:
             _refuse_the_rest(run)
-    return int(row[0])
+    return row
+
+
+def _landed(parameters: dict[str, Any]) -> tuple[int] | None:
+    with connection.cursor() as cursor:
+        cursor.execute(LANDED, parameters)
+        row: tuple[int] | None = cursor.fetchone()
+    return row
 
 
 def _refuse_the_rest(run: Run) -> None:

@@ -91,6 +91,7 @@ class Held:
         """Take one transition of the table, and record it with what it rests on."""
         before = self.state
         self.run.state = transition(before, move)
+        self.pending.moves.append(move.value)
         self.record("transition", actor, move=move, before=before, after=self.run.state, **evidence)
 
     def record(self, kind: str, actor: int | None = None, **content: Any) -> None:

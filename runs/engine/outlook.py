@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from runs.agents.policies import POLICIES
+from runs.agents.policies import propose
 from runs.domain.budget import CLAIM, FIRST_WRITE, READ, RESEND, Charge, Dimension
 from runs.domain.contract import Judgement, Value
 from runs.domain.decision import FactsState, NextStep, OpenEffect, Situation
@@ -60,7 +60,7 @@ def look(held: Held) -> Outlook:
         next_step, charge = NextStep.READ, READ
         call = Planned(workflow.tools[unread.tool], unread.params(context), charge, unread.expects, learns=unread.fact)
     elif facts is FactsState.COMPLETE and authorised and authorised.value is Value.MET:
-        proposal = POLICIES[held.run.policy](workflow, context)
+        proposal = propose(held.run.policy, workflow, context)
         match proposal:
             case Write(plan):
                 plan = replace(plan, needs_approval=plan.needs_approval or _left_open_before(held))
@@ -72,7 +72,7 @@ def look(held: Held) -> Outlook:
             case Claim():
                 next_step, charge = NextStep.CLAIM, CLAIM
             case Ask(question):
-                next_step, found = NextStep.ASK, question
+                next_step, charge, found = NextStep.ASK, CLAIM, question
 
     failure = held.failure
     wanted = [known for known in held.effects if not known.undoes]

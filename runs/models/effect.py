@@ -36,6 +36,11 @@ class Effect(models.Model):
         default_permissions = ()
         ordering = ["planned_at", "id"]
         indexes = [models.Index(fields=["run"], condition=Q(state__in=sorted(UNRESOLVED)), name="effect_unresolved")]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=[state.value for state in EffectState]), name="effect_state_is_known"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.operation} {self.operation_key}"

@@ -2,6 +2,7 @@ import uuid
 from typing import Any
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -58,6 +59,8 @@ class Run(models.Model):
     created_at = models.DateTimeField(db_default=Now())
 
     state = models.CharField(max_length=20, default=State.RECEIVED)
+    # How an update that changes the state says what it did. A trigger walks them and puts them away (docs/database.md).
+    moves = ArrayField(models.CharField(max_length=40), db_default=[])
     outcome = models.CharField(max_length=20, blank=True)  # empty while it runs
     stop_reason = models.CharField(max_length=40, blank=True)
     acceptance = models.CharField(max_length=12, default=Acceptance.UNKNOWN)
@@ -72,6 +75,7 @@ class Run(models.Model):
     stopped_at = models.DateTimeField(null=True)  # this stop; null while it runs
 
     token = models.BigIntegerField(default=0)  # rises with every claim; every later commit names it
+    revision = models.BigIntegerField(db_default=0)  # rises with every commit of a worker's: tells whether one landed
     owner = models.CharField(max_length=32, blank=True)  # random per claim; empty: nobody holds it
     due_at = models.DateTimeField(null=True, db_default=Now())
     dispatches = models.PositiveIntegerField(default=0)  # claims since the last commit that brought it on
@@ -110,6 +114,12 @@ class Run(models.Model):
             models.CheckConstraint(
                 condition=~Q(state__in=FINAL_STATES) | (Q(due_at=None) & Q(owner="")),
                 name="a_final_run_is_never_due",
+            ),
+            models.CheckConstraint(condition=Q(state__in=[state.value for state in State]), name="run_state_is_known"),
+            models.CheckConstraint(
+                condition=Q(state="completed", outcome="COMPLETED", acceptance="succeeded")
+                | (~Q(state="completed") & ~Q(outcome="COMPLETED")),
+                name="completed_is_by_contract",
             ),
         ]
         indexes = [

@@ -1,4 +1,5 @@
 from django.db import models
+from django.db.models import Q
 
 from runs.domain.states import StepStatus
 from runs.models.run import Run
@@ -31,7 +32,12 @@ class Step(models.Model):
     class Meta:
         default_permissions = ()
         ordering = ["seq"]
-        constraints = [models.UniqueConstraint(fields=["run", "seq"], name="one_step_per_place")]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "seq"], name="one_step_per_place"),
+            models.CheckConstraint(
+                condition=Q(status__in=[status.value for status in StepStatus]), name="step_status_is_known"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"step {self.seq}: {self.operation}"

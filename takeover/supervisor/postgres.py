@@ -31,10 +31,12 @@ PREFIX = "takeover-"
 USERS = range(50_000, 60_000)  # few accounts have such numbers, and most containers can use them
 IN_NAMESPACE = ["unshare", "--user"]
 
+# The owner of the tables. The application's role is made by the owner, with the tables (`manage.py migrate`).
 FIRST_START = """
 CREATE ROLE takeover LOGIN CREATEDB CREATEROLE;
 CREATE DATABASE takeover OWNER takeover;
 """
+APPLICATION = "takeover_app"
 SETTINGS = {
     "listen_addresses": "",
     "max_connections": "200",
@@ -59,7 +61,7 @@ class _Cluster:
 
 
 def server(folder: Path, sockets: Path, env: Mapping[str, str], throw_away: bool = False) -> tuple[Child, str]:
-    """The server of the database in `folder`, which is made if there is none, and its address."""
+    """The server of the database in `folder`, which is made if there is none, and its address, as the owner's."""
     cluster = _cluster(folder)
     if not os.path.lexists(cluster.data):
         _initialise(cluster)
@@ -82,6 +84,11 @@ def server(folder: Path, sockets: Path, env: Mapping[str, str], throw_away: bool
         uid=cluster.uid,
     )
     return child, f"postgresql://takeover@/takeover?host={quote(str(sockets), safe='/')}"
+
+
+def for_application(address: str) -> str:
+    """The owner's `address` as the application uses it."""
+    return address.replace("//takeover@", f"//{APPLICATION}@", 1)
 
 
 def _says_ready(data: Path) -> bool:

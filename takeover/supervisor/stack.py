@@ -57,6 +57,7 @@ class Stack:
             "SITE_URL": f"http://localhost:{options.port}",
             "PYTHONUNBUFFERED": "1",
         }
+        self.owner = self.env.pop("OWNER_DATABASE_URL", "")  # for the migration alone
 
     @property
     def job_env(self) -> dict[str, str]:
@@ -66,11 +67,14 @@ class Stack:
     def start_servers(self) -> None:
         folder, sockets = self.installation.folder, self.installation.sockets
         if os.environ.get("DATABASE_URL"):
-            _check_database(self.env["DATABASE_URL"])
+            # The migration may have to make the application's role first.
+            name = "OWNER_DATABASE_URL" if self.owner else "DATABASE_URL"
+            _check_database(name, self.owner or self.env["DATABASE_URL"])
         else:
             if not os.path.lexists(folder / "postgres"):
                 self.watch.say("up", f"making a database in {folder / 'postgres'}")
-            server, self.env["DATABASE_URL"] = postgres.server(folder / "postgres", sockets, dict(self.env))
+            server, self.owner = postgres.server(folder / "postgres", sockets, dict(self.env))
+            self.env["DATABASE_URL"] = postgres.for_application(self.owner)
             self.watch.bring_up([server])
         if os.environ.get("REDIS_URL"):
             _check_broker(self.env["REDIS_URL"])
@@ -86,13 +90,15 @@ class Stack:
         self.installation.publish({name: self.env[name] for name in shared if name in self.env})
 
     def prepare(self) -> None:
-        commands = [self._command("migrate", "migrate", "--verbosity=1")]
+        commands = [self._command("migrate", "migrate", "--verbosity=1", OWNER_DATABASE_URL=self.owner)]
         # Compressing takes seconds, so it is done again only when a file or a package has changed.
         folder, sources = self.options.folder, _fingerprint(CLONE / "static")
         stamp = folder / "static-sources"
         if not (folder / "static").is_dir() or not stamp.exists() or stamp.read_text() != sources:
             commands.append(self._command("static", "collectstatic", "--no-input", "--verbosity=0"))
         self._manage(*commands)
+        if self.owner:
+            _check_database("DATABASE_URL", self.env["DATABASE_URL"])
         stamp.write_text(sources)
         if self.options.demo and not self.installation.demo_done.exists():
             self._manage(self._command("accounts", "demo", "--accounts-only"))
@@ -116,8 +122,8 @@ class Stack:
             ended = f"the demo ended with {demo.exit_code}"
             self.watch.say("up", f"{ended}; the site stays up, and the next start tries again")
 
-    def _command(self, name: str, *arguments: str) -> Child:
-        return Child(name, _python("manage.py", *arguments), self.job_env, restarts=False)
+    def _command(self, name: str, *arguments: str, **env: str) -> Child:
+        return Child(name, _python("manage.py", *arguments), self.job_env | env, restarts=False)
 
     def _manage(self, *commands: Child) -> None:
         self.watch.run(*commands)
@@ -213,14 +219,14 @@ def _free_port(wanted: int) -> int:
         return int(probe.getsockname()[1])
 
 
-def _check_database(address: str) -> None:
+def _check_database(name: str, address: str) -> None:
     import psycopg
 
     try:
         psycopg.connect(address, connect_timeout=5).close()
     except psycopg.Error as error:
         reason = str(error).strip().splitlines()[0]
-        raise CannotStart(f"DATABASE_URL leads to no database ({reason}): correct it, or unset it.") from None
+        raise CannotStart(f"{name} leads to no database ({reason}): correct it, or unset it.") from None
 
 
 def _check_broker(address: str) -> None:

@@ -25,6 +25,7 @@ from takeover.supervisor.children import CLONE
 from tests.console import rows
 from tests.people import person
 from tests.processes import BackOffice, Standing
+from tests.states import bring, bring_write
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,7 @@ def test_a_planned_write_is_told_field_by_field(awaiting: Run) -> None:
 
 
 def test_a_write_that_is_put_up_again_is_told_with_its_plan(awaiting: Run) -> None:
-    awaiting.effects.update(state=EffectState.ABSENT, times_sent=1)
+    bring_write(awaiting.effects.get(), EffectState.ABSENT, times_sent=1)
     assert case.read(awaiting)["effects"][0]["plan_digest"] in runs("show", awaiting.pk).out
 
 
@@ -350,7 +351,8 @@ def test_a_run_that_has_something_to_read_or_is_in_hand_does_not_stand_still(wai
     assert runs("wait", waiting.pk, "--timeout", 0.3).code == 1
     InboxEvent.objects.update(result=InboxEvent.Result.APPLIED)
     assert runs("wait", waiting.pk, "--timeout", 0.3).code == 0
-    Run.objects.update(owner="somebody", state=State.VALIDATING)
+    waiting.refresh_from_db()
+    bring(waiting, State.VALIDATING, owner="somebody")
     assert runs("wait", waiting.pk, "--timeout", 0.3).code == 1
 
 

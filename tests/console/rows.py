@@ -14,6 +14,7 @@ from runs.domain.states import FINAL, OUTCOME_OF, Outcome, State, StepStatus, St
 from runs.models import Effect, Event, Fact, Run, Step
 from runs.models.run import ledger_as_json
 from runs.workflows.refund_request import WORKFLOW
+from tests.states import bring, bring_write
 
 STATE_OF = {
     Outcome.COMPLETED: State.COMPLETED,
@@ -55,7 +56,9 @@ def run(order: str, requester: User, stopped_for: StopReason | None = None, **va
         "role": WORKFLOW.role,
         "answer_by": now + timedelta(hours=2) if outcome and state not in FINAL else None,
     }
-    return Run.objects.create(**(defaults | values))
+    wanted = defaults | values
+    ended = {name: wanted.pop(name) for name in ("state", "outcome", "stop_reason", "acceptance")}
+    return bring(Run.objects.create(**wanted), ended.pop("state"), **ended)
 
 
 def write(run: Run, state: EffectState = EffectState.PLANNED, **values: Any) -> Effect:
@@ -82,7 +85,6 @@ def write(run: Run, state: EffectState = EffectState.PLANNED, **values: Any) -> 
     defaults: dict[str, Any] = {
         "operation_key": key,
         "operation": plan.operation,
-        "state": state,
         "plan": {name: getattr(plan, name) for name in plan.__dataclass_fields__},
         "plan_digest": effects.Effect(key, state, plan, planned_at).digest,
         "planned_at": planned_at,
@@ -90,7 +92,7 @@ def write(run: Run, state: EffectState = EffectState.PLANNED, **values: Any) -> 
         "sent_at": now - timedelta(minutes=14) if sent else None,
         "times_sent": 1 if sent else 0,
     }
-    return Effect.objects.create(run=run, **(defaults | values))
+    return bring_write(Effect.objects.create(run=run, **(defaults | values)), state)
 
 
 def step(run: Run, seq: int, kind: str, operation: str, summary: str, **values: Any) -> Step:

@@ -9,6 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from runs.domain.effects import EffectState
 from tests.console import rows
+from tests.states import bring_write
 
 SignIn = Callable[[User], Client]
 
@@ -66,7 +67,7 @@ def test_a_write_that_was_proven_absent_is_decided_when_it_is_put_up_again(
     bob: User, alice: User, signed_in: SignIn
 ) -> None:
     run = rows.proposed("B456", alice)
-    run.effects.update(state=EffectState.ABSENT, times_sent=1, sent_at=timezone.now())
+    bring_write(run.effects.get(), EffectState.ABSENT, times_sent=1, sent_at=timezone.now())
     digest, client = run.effects.get().plan_digest, signed_in(bob)
     assert digest[:12] in client.get("/approvals/").content.decode()
     assert f'name="answers" value="{digest}"' in client.get(f"/runs/{run.pk}/").content.decode()

@@ -12,6 +12,7 @@ from runs.domain.states import State, StopReason
 from runs.models import Run
 from takeover.console import queue
 from tests.console import rows
+from tests.states import bring
 
 SignIn = Callable[[User], Client]
 
@@ -208,7 +209,7 @@ def test_only_rows_that_changed_are_sent_again(alice: User, bob: User, signed_in
     shown = re.findall(r'name="shown" value="([^"]+)"', client.get("/").content.decode())
     assert len(shown) == 3
     Run.objects.filter(pk=taken.pk).update(holder=bob, held_until=timezone.now() + timedelta(minutes=30))
-    Run.objects.filter(pk=gone.pk).update(state=State.EXECUTING, outcome="", stop_reason="", stopped_at=None)
+    bring(gone, State.EXECUTING, outcome="", stop_reason="", stopped_at=None)
     news = client.get("/queue/news/", {"shown": shown}).content.decode()
     assert f"run-{kept.pk}" not in news
     assert f"run-{taken.pk}" in news

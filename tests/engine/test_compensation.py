@@ -13,6 +13,7 @@ from runs.models import Effect, Run
 from runs.tools.back_office import SUBMIT_REFUND
 from tests.engine.conftest import Engine
 from tests.people import person
+from tests.states import bring_write
 
 
 class Died(BaseException):
@@ -155,13 +156,14 @@ def test_the_latest_is_undone_first(engine: Engine) -> None:
     first = run.effects.get()
     receipt = engine.back_office.submit("D041", "another-write", amount_minor=64_00)
     row = Effect.objects.get(pk=first.pk)
-    row.pk, row.operation_key = None, "another-write"
+    row.pk, row.operation_key, row.state = None, "another-write", EffectState.PLANNED
     row.receipt = receipt
     row.plan = {**row.plan, "params": {**row.plan["params"], "order_id": "D041"}, "target": "order D041"}
     row.plan_digest = row.value().digest
     assert first.answered_at
     row.planned_at = row.sent_at = first.answered_at
     row.save()
+    bring_write(row, EffectState.CONFIRMED)
 
     run = undo(engine, run)
 
@@ -173,9 +175,10 @@ def test_the_latest_is_undone_first(engine: Engine) -> None:
 def test_one_that_cannot_be_undone_leaves_them_all_as_they_are(engine: Engine) -> None:
     run = too_late(engine)
     row = run.effects.get()
-    row.pk, row.operation_key = None, "another-write"
+    row.pk, row.operation_key, row.state = None, "another-write", EffectState.PLANNED
     row.plan = {**row.plan, "operation": "check_authority"}  # declared by nobody to be undoable
     row.save()
+    bring_write(row, EffectState.CONFIRMED)
 
     run = undo(engine, run)
 

@@ -6,12 +6,14 @@ import pytest
 
 from runs import interventions
 from runs.domain.errors import Failure
+from runs.domain.states import State
 from runs.interventions import Refused
 from runs.models import Run
 from runs.tools.tool import Call, Result, Service, ToolFailed
 from runs.workflows.refund_request import WORKFLOW
 from tests.engine.conftest import Engine
 from tests.people import person
+from tests.states import bring
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def test_a_correction_is_refused_by_the_field_and_changes_nothing(
 
 def test_who_corrects_a_request_asks_for_it_and_does_not_decide_on_it(engine: Engine) -> None:
     run = engine.start("D586", customer_id="bob")
-    Run.objects.filter(pk=run.pk).update(state="blocked", outcome="NEEDS_HUMAN", stop_reason="input_invalid")
+    bring(run, State.BLOCKED, outcome="NEEDS_HUMAN", stop_reason="input_invalid")
     correction = {"field": "customer_id", "value": "support", "reason": "Typed wrongly."}
     run = engine.send(run, "input_corrected", "supervisor", **correction)
     assert (run.stop_reason, run.acts_for) == ("approval_required", "support")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+import psycopg
 import pytest
 
 from takeover.supervisor.children import CLONE
@@ -77,6 +78,10 @@ def test_it_serves_survives_a_kill_and_leaves_nothing_behind(folder: Path, port:
         addresses = json.loads((folder / "up.json").read_text())
         assert addresses["SITE_URL"] == f"http://localhost:{port}"
         assert httpx2.get(addresses["SITE_URL"], follow_redirects=True).status_code == 200
+        with psycopg.connect(addresses["DATABASE_URL"]) as application:
+            application.execute("SELECT FROM runs_event")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                application.execute("DELETE FROM runs_event")
         for asked in (port, "1024"):
             said = refusal(folder, "--port", asked)
             assert f"Takeover already runs on {folder} (process {first.process.pid})" in said

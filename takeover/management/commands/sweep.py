@@ -13,6 +13,7 @@ from django.db import DatabaseError, close_old_connections, connections
 
 from runs.engine import stopping
 from runs.engine.liveness import forget_the_gone, new_name
+from runs.engine.retention import Retention
 from runs.engine.seal import Sealer
 from runs.engine.sweep import Sweeper
 from runs.models import Worker
@@ -46,7 +47,7 @@ class Command(BaseCommand):
         else:
             # Beside the sweeping, so that neither waits for the other.
             threading.Thread(target=seal_until, args=[stop], name="sealer", daemon=True).start()
-        sweeper, tidied = Sweeper(sign), monotonic() - TIDY_EVERY
+        sweeper, retention, tidied = Sweeper(sign), Retention(), monotonic() - TIDY_EVERY
         while True:
             close_old_connections()
             try:
@@ -55,6 +56,7 @@ class Command(BaseCommand):
                 if monotonic() - tidied >= TIDY_EVERY:
                     tidied = monotonic()
                     forget_the_gone()
+                    retention.tick()
             except DatabaseError as problem:
                 log.warning("The database did not answer: %s", problem)
             if once or stop.wait(settings.ENGINE_SWEEP):
