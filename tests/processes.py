@@ -91,7 +91,9 @@ class Standing:
         def stands_free() -> bool:
             self._signal(signal.SIGSTOP)
             if nobody_is_in_a_transaction():
-                return True
+                time.sleep(0.05)  # what was on its way to the database when the process stopped still arrives
+                if nobody_is_in_a_transaction():
+                    return True
             self._signal(signal.SIGCONT)
             return False
 

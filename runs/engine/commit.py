@@ -18,6 +18,7 @@ import secrets
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from time import monotonic, sleep
 from typing import Any
 from uuid import UUID
@@ -148,10 +149,6 @@ WITH run AS (
 )
 SELECT inbox_seq FROM run
 """
-# As the server numbers parameters, so that the driver need not read the statement at each step.
-NAMES = tuple(dict.fromkeys(re.findall(r"%\((\w+)\)s", COMMIT)))
-NUMBERED_COMMIT = re.sub(r"%\((\w+)\)s", lambda found: f"${NAMES.index(found[1]) + 1}", COMMIT)
-
 # After a commit that found nothing: whether it had landed already, under this token and as the very next revision.
 LANDED = "SELECT inbox_seq FROM runs_run WHERE id = %(run)s AND token = %(token)s AND revision = %(revision)s + 1"
 
@@ -300,7 +297,8 @@ def _make(run: Run, parameters: dict[str, Any]) -> tuple[int] | None:
     # The end of a run answers what arrived while it was coming: nobody looks into its inbox afterwards.
     together = transaction.atomic() if parameters["ended"] else nullcontext()
     with together, _bound_by_the_server() as cursor:
-        cursor.execute(NUMBERED_COMMIT, [_plain(parameters[name]) for name in NAMES])
+        statement, names = _numbered(COMMIT)
+        cursor.execute(statement, [_plain(parameters[name]) for name in names])
         row: tuple[int] | None = cursor.fetchone()
         if row and parameters["ended"] and row[0] > parameters["inbox_seen"]:
             _refuse_the_rest(run)
@@ -335,6 +333,13 @@ def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:
                 "why": ENDED,
             },
         )
+
+
+@lru_cache
+def _numbered(statement: str) -> tuple[str, tuple[str, ...]]:
+    """`statement` with its parameters numbered, as the server names them: the driver need not read it at each step."""
+    names = tuple(dict.fromkeys(re.findall(r"%\((\w+)\)s", statement)))
+    return re.sub(r"%\((\w+)\)s", lambda found: f"${names.index(found[1]) + 1}", statement), names
 
 
 def _bound_by_the_server() -> CursorWrapper:

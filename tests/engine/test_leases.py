@@ -55,7 +55,7 @@ def test_a_commit_under_an_old_token_changes_nothing(engine: Engine) -> None:
     event = {"kind": "stopped", "actor_id": None, "digest": "", "text": "{}"}
 
     with pytest.raises(LeaseLost):
-        commit.commit(old, run, Pending(events=[event]), inbox_seen=0, hold_for=5)
+        commit.commit(old, run, Pending(events=[event], moves=["started"]), inbox_seen=0, hold_for=5)
 
     run.refresh_from_db()
     assert run.state == "received"

@@ -44,7 +44,9 @@ def a_call_is_charged_once_it_is_over() -> None:
 
 
 def commits_ask_for_no_token() -> None:
-    commit.COMMIT = commit.COMMIT.replace(" AND token = %(token)s AND owner = %(owner)s", "")
+    fence = " AND token = %(token)s AND owner = %(owner)s AND revision = %(revision)s"
+    assert fence in commit.COMMIT
+    commit.COMMIT = commit.COMMIT.replace(fence, "")
 
 
 def what_somebody_held_is_passed_over() -> None:

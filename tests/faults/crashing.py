@@ -190,7 +190,7 @@ class Seams:
         from runs.tools import http
 
         def statement(execute: Any, sql: str, *rest: Any) -> Any:
-            with self.around(_words(sql), not sql.lstrip().startswith("SELECT")):
+            with self.around(how_it_begins(sql), not sql.lstrip().startswith("SELECT")):
                 return execute(sql, *rest)
 
         def sew_around(owner: Any, name: str, words: Callable[..., str], leaves_a_trace: bool = True) -> None:
@@ -239,7 +239,7 @@ class Seams:
             self.late = STOOD_STILL  # who gets here was sent on
 
 
-def _words(sql: str) -> str:
+def how_it_begins(sql: str) -> str:
     """How a statement begins. A savepoint's name is another one in each process."""
     return re.sub(r'"s\d+_x\d+"', "…", " ".join(sql.split())[:60])
 

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection
 
 from runs import interventions
 from runs.domain import effects
@@ -96,7 +96,7 @@ def test_a_call_that_hangs_holds_its_run_for_its_deadline_and_a_margin(
     engine.run("B456")
 
     assert len(held_for) == 4
-    assert max(held_for) <= 0
+    assert max(held_for) <= commit.SLACK
 
 
 # Each guard, taken away
@@ -110,7 +110,7 @@ def _without(patch: pytest.MonkeyPatch, name: str, words: str, instead: str = ""
 
 
 def the_fence_is_gone(patch: pytest.MonkeyPatch) -> None:
-    _without(patch, "COMMIT", "AND token = %(token)s AND owner = %(owner)s")
+    _without(patch, "COMMIT", "AND token = %(token)s AND owner = %(owner)s AND revision = %(revision)s")
 
 
 def what_is_unknown_is_sent_again(patch: pytest.MonkeyPatch) -> None:
@@ -201,7 +201,8 @@ def test_a_missing_guard_is_noticed(
     if witness not in mutant.noticed_by:
         play(witness, request)
         return
-    with pytest.raises((AssertionError, pytest.fail.Exception)):
+    # Where the engine's own guard is gone, the database's may be the one that notices.
+    with pytest.raises((AssertionError, pytest.fail.Exception, IntegrityError)):
         play(witness, request)
 
 
