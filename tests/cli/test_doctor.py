@@ -177,7 +177,9 @@ def test_a_migration_that_is_missing_or_unknown_is_named(db: None) -> None:
     assert look("migrations") == Finding(
         Level.WARNING, "The database is newer than this code (9999_of_tomorrow): install the version that made it."
     )
-    recorder.record_unapplied("runs", "0005_worker")
+    recorder.record_unapplied(
+        "runs", max(name for app, name in recorder.applied_migrations() if app == "runs" and name < "9")
+    )
     assert look("migrations").level is Level.BROKEN
 
 

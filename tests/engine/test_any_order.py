@@ -48,7 +48,6 @@ from runs.domain.states import FINAL, TRANSITIONS, Move, Outcome, State, StopRea
 from runs.engine import commit
 from runs.engine.advance import advance
 from runs.engine.held import Held
-from runs.engine.stops import stop
 from runs.interventions import Refused
 from runs.models import Effect, Event, Handoff, InboxEvent, Refusal, Run, Step
 from runs.tools.http import HttpService
@@ -950,10 +949,6 @@ def it_accepts_anybodys_receipt(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("runs.tools.back_office._stranger", lambda record, call: "")
 
 
-def it_believes_an_agent_that_says_done(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("runs.engine.advance._refute", lambda held, outlook: stop(held, StopReason.CONTRACT_MET))
-
-
 def it_goes_by_what_it_read_before_the_stop(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "fresh", lambda context, name: context.facts.get(name))
 
@@ -989,7 +984,6 @@ def it_sets_no_timer(patch: pytest.MonkeyPatch) -> None:
 SOON = [
     (it_sends_again_what_it_does_not_know, "sent again|absent, "),
     (it_starts_from_zero_when_it_resumes, "spent fell|not paid for"),
-    (it_believes_an_agent_that_says_done, "completed_is_by_contract"),  # the database sees it first
     (it_sends_without_approval, "sent without approval"),
 ]
 IN_A_HUNT = [

@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 
 from runs import interventions
+from runs.domain.effects import EffectState
 from runs.engine import calls
 from runs.engine.advance import advance
 from runs.engine.calls import Planned
 from runs.models import Run
 from tests.engine.conftest import Engine
 from tests.people import person
+from tests.states import bring_write
 
 ALLOWANCES = ("status_checks", "follow_up_checks", "callback_checks")
 
@@ -151,9 +153,10 @@ def _dies(held: Any, planned: Planned, until: float) -> Any:
 
 def test_a_callback_about_an_earlier_write_does_not_ask_about_this_one(engine: Engine, unknown: Run) -> None:
     other = unknown.effects.get()
-    other.pk, other.operation_key, other.state = None, f"{other.operation_key}-0", "confirmed"
+    other.pk, other.operation_key, other.state = None, f"{other.operation_key}-0", EffectState.PLANNED
     other.planned_at = unknown.created_at
     other.save()
+    bring_write(other, EffectState.CONFIRMED)
     looked = len(engine.calls("B456", "lookup"))
 
     assert interventions.call_back("back_office", "msg_1", {"operation_key": other.operation_key})

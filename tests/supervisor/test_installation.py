@@ -82,7 +82,7 @@ def test_both_sides_of_a_callback_are_given_the_secret_and_no_command_line_shows
         monkeypatch.setenv("BACK_OFFICE_CALLBACK_SECRETS", given)
     for name in ("DATABASE_URL", "REDIS_URL"):
         monkeypatch.setenv(name, "given")
-    monkeypatch.setattr("takeover.supervisor.stack._check_database", lambda address: None)
+    monkeypatch.setattr("takeover.supervisor.stack._check_database", lambda name, address: None)
     monkeypatch.setattr("takeover.supervisor.stack._check_broker", lambda address: None)
     short_path.mkdir()
     installation = Installation(short_path)
