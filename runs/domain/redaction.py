@@ -30,6 +30,7 @@ LONGEST = 2000  # characters of one string kept for people; what is cut is named
 DEEPEST = 12  # levels
 MOST_VALUES = 20_000  # in one value kept for people
 MOST_CLEANED = 1_000_000  # more than an answer of a megabyte can hold: nothing that is judged is cut
+SHORT_AND_COMMON = 40  # characters; names of fields, kinds and states come again at every step
 SHORTEST_SECRET = 4  # a known value shorter than this would be found everywhere
 SHORTEST_FRAGMENT = 6  # of a known value within base64
 IN_ADDRESSES = str.maketrans("+/", "-_")  # base64 as it is written there
@@ -141,8 +142,19 @@ def is_secret_field(name: str) -> bool:
 
 def redact_text(text: str, secrets: Iterable[str] = (), keep: Collection[str] = ()) -> str:
     """`text` without secrets. `keep` names identifiers: no cards or accounts, whatever their digits add up to."""
+    if len(text) > SHORT_AND_COMMON:
+        return _redacted(text, tuple(secrets), keep)
+    return _redacted_before(text, tuple(secrets), frozenset(keep))
+
+
+@lru_cache(maxsize=4096)
+def _redacted_before(text: str, secrets: tuple[str, ...], keep: frozenset[str]) -> str:
+    return _redacted(text, secrets, keep)
+
+
+def _redacted(text: str, secrets: tuple[str, ...], keep: Collection[str]) -> str:
     text = clean_text(text)
-    for spelling in _spellings(tuple(secrets)):
+    for spelling in _spellings(secrets):
         text = text.replace(spelling, HIDDEN)
     text, note = _parted(text)
     for shape in SECRET_SHAPES:

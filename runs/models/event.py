@@ -43,7 +43,7 @@ class Event(models.Model):
     """The record: what happened to a run, when and by whom. Its text stands apart, so that retention can empty it."""
 
     id = models.BigAutoField(primary_key=True)
-    run = models.ForeignKey(Run, models.PROTECT, null=True, related_name="events")
+    run = models.ForeignKey(Run, models.PROTECT, null=True, related_name="events", db_index=False)
     kind = models.CharField(max_length=40)
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+")  # null: a worker
     at = models.DateTimeField(db_default=Now())

@@ -7,7 +7,7 @@ from runs.models.run import Run
 class Fact(models.Model):
     """The latest reading of one named fact, with where it came from and when. History is in the steps."""
 
-    run = models.ForeignKey(Run, models.CASCADE, related_name="facts")
+    run = models.ForeignKey(Run, models.CASCADE, related_name="facts", db_index=False)
     name = models.CharField(max_length=140)
     data = models.JSONField()
     source = models.CharField(max_length=80)

@@ -8,7 +8,7 @@ from runs.models.run import Run
 class Step(models.Model):
     """One external call: its intent, committed before the call leaves, and what came of it."""
 
-    run = models.ForeignKey(Run, models.CASCADE, related_name="step_rows")
+    run = models.ForeignKey(Run, models.CASCADE, related_name="step_rows", db_index=False)
     seq = models.PositiveIntegerField()
     stretch = models.PositiveIntegerField()
     kind = models.CharField(max_length=10)  # of StepKind

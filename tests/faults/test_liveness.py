@@ -19,7 +19,7 @@ from takeover.supervisor import valkey
 from takeover.supervisor.children import Child
 from tests import processes
 from tests.faults.test_workers import outcome, start, submits
-from tests.processes import BackOffice, Broker, launch, wait_until
+from tests.processes import BackOffice, Broker, Standing, launch, wait_until
 
 StartWorker = Callable[..., Child]
 HASTY = {"WORKER_CANARY": "1", "WORKER_DEAF_AFTER": "3"}
