@@ -24,7 +24,8 @@ from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 
 from runs.domain.effects import UNRESOLVED
-from runs.models import Effect, InboxEvent, Run, Worker
+from runs.models import Effect, Event, InboxEvent, Run, Seal, Worker
+from runs.models.privileges import shortcomings
 from runs.models.run import RunQuerySet
 from runs.workflows import registry
 from takeover.celery import app
@@ -232,6 +233,23 @@ def sessions() -> Finding:
     )
 
 
+def protection() -> Finding:
+    found = shortcomings()
+    return warning(" ".join(found)) if found else ok("The record is kept from the application, and every guard stands.")
+
+
+def seals() -> Finding:
+    last = Seal.objects.latest_one()
+    waiting = Event.objects.after(last.place).filter(id__gt=last.floor) if last else Event.objects.after((0, 0))
+    oldest = waiting.first()
+    if oldest and (waits := now() - oldest.at) > TOO_LONG:
+        return warning(
+            f"An event of {spell(waits)} ago is not sealed yet: see whether a sweeper runs, what its log says of the "
+            "key (AUDIT_KEY), and whether a session keeps a transaction open."
+        )
+    return ok(f"The record is sealed, up to seal {last.number}." if last else "There is nothing to seal yet.")
+
+
 # What carries runs on
 
 
@@ -394,6 +412,8 @@ CHECKS = (
     Check("isolation", isolation, of_database=True),
     Check("migrations", migrations, of_database=True),
     Check("sessions", sessions, of_database=True),
+    Check("record", protection, of_database=True),
+    Check("seals", seals, of_database=True),
     Check("broker", broker),
     Check("workers", workers, of_database=True),
     Check("sweepers", sweepers, of_database=True),
