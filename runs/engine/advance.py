@@ -195,7 +195,7 @@ def _ask_approval(held: Held, outlook: Outlook) -> None:
     effect = outlook.effect
     assert effect
     assert held.workflow
-    before = next((known for known in held.effects if known.key == effect.key), None)
+    before = held.effect(effect.key)
     if before and before.digest != effect.digest:
         held.record("plan_replaced", digest=effect.digest, changed=_changes(before.plan, effect.plan))
     expires_at = held.now() + held.workflow.approval_within

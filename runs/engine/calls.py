@@ -130,7 +130,7 @@ def _perform(held: Held, planned: Planned, until: float) -> Result | Failure:
 
 
 def _call(held: Held, planned: Planned) -> Call:
-    effect = next((known for known in held.effects if known.key == planned.key), None)
+    effect = held.effect(planned.key)
     may_still_arrive = effect is not None and not _can_no_longer_arrive(held, effect)
     return Call(planned.tool.name, planned.params, planned.key, may_still_arrive)
 
@@ -196,7 +196,7 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
         "response": data,
     }
     held.pending.settled_steps.append(settled)
-    effect = next((e for e in held.effects if e.key == planned.key), None)
+    effect = held.effect(planned.key)
     held.in_hand = {
         "seq": step["seq"],
         "summary": settled["summary"],
@@ -226,10 +226,11 @@ class _Known:
 
 
 def _known(held: Held, planned: Planned) -> _Known:
+    effect = held.effect(planned.key)
     return _Known(
         values={name: judged.value for name, judged in held.judgements().items()},
         fact=held.facts.get(planned.learns),
-        effect=next((effect.state for effect in held.effects if effect.key == planned.key), None),
+        effect=effect.state if effect else None,
     )
 
 
@@ -252,7 +253,8 @@ def _spend(held: Held, charge: Charge) -> None:
 
 def _answered(held: Held, planned: Planned, result: Result | Failure) -> Answer:
     """What a submission's or a look-up's answer means for the write."""
-    effect = next(e for e in held.effects if e.key == planned.key)
+    effect = held.effect(planned.key)
+    assert effect
     looking = planned.tool.kind is StepKind.LOOK_UP
     if isinstance(result, Failure):
         answer, receipt, reason = what_a_failure_means(result, looking), None, result.message
@@ -261,7 +263,8 @@ def _answered(held: Held, planned: Planned, result: Result | Failure) -> Answer:
     if (doubted := in_doubt(effect, answer)) is not answer:
         answer, reason = doubted, "The service knew of it before, and now says that it is not there"
     settle_effect(held, effect, answer, receipt, reason, looked=looking)
-    now = next(e for e in held.effects if e.key == planned.key)
+    now = held.effect(planned.key)
+    assert now
     held.put(replace(now, next_look_at=_next_look(held, planned, effect, now, result)))
     if looking:
         held.asked = None

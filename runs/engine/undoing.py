@@ -71,8 +71,7 @@ def _undoing(held: Held, workflow: Workflow, context: Context, effect: Effect) -
     fact = context.facts[fact_about(effect)]
     planned = workflow.undo[effect.plan.operation].plan(effect, fact)
     key = compensation_key(effect.key)
-    known = next((one for one in held.effects if one.key == key), None)
-    if known:
+    if known := held.effect(key):
         return replace(known, plan=planned)
     return Effect(key, EffectState.PLANNED, planned, context.now, undoes=effect.key)
 
