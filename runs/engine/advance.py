@@ -65,7 +65,7 @@ def _park(held: Held) -> bool:
     taken = held.run.dispatches - 1
     held.resume()
     stop(held, StopReason.CANNOT_DISPATCH, f"It was taken up {taken} times and no worker brought it any further.")
-    _nudge(held)
+    nudge(held.lease.run)
     return held.more_inbox or held.run.inbox.filter(result="").exists()
 
 
@@ -74,7 +74,7 @@ def _drive(held: Held) -> bool:
     read_inbox(held)
     if held.state in FINAL:
         close_unresolved(held)
-        _nudge(held)
+        nudge(held.lease.run)
         return False
     if not _has_something_to_do(held):
         held.give_back(next_due(held))
@@ -89,7 +89,7 @@ def _drive(held: Held) -> bool:
         log.exception("Run %s met an unforeseen error", held.lease.run)
         stop(held, StopReason.UNFORESEEN_ERROR, f"An unforeseen error ({type(problem).__name__}) is in the log.")
         given_back = False
-    _nudge(held)
+    nudge(held.lease.run)
     return given_back or (held.more_inbox and held.state not in FINAL)
 
 
@@ -254,7 +254,7 @@ def _retry_at(held: Held) -> datetime:
     return held.now() + max(wait, held.failure.asked_wait())
 
 
-def _nudge(held: Held) -> None:
+def nudge(run_id: UUID) -> None:
     """Tell open screens to look again. Outside the commit, whose speed it would halve; a lost nudge costs seconds."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify('runs', %s)", [str(held.lease.run)])
+        cursor.execute("SELECT pg_notify('runs', %s)", [str(run_id)])
