@@ -12,7 +12,7 @@ is, and after that the order begins anew above a floor, the greatest id that is 
 import asyncio
 import logging
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
 
@@ -20,6 +20,7 @@ import httpx2
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, connection, models, transaction
+from django.db.models.functions import Now
 
 from runs.models import Event, Seal
 from runs.models.seal import COVERED, FIRST, SealedEvent, key_id
@@ -121,14 +122,15 @@ def _first(events: models.QuerySet[Event]) -> list[SealedEvent]:
     return [SealedEvent(*row) for row in events.values_list(*COVERED)[:AT_ONCE]]
 
 
-def not_sealed() -> int:
-    """How many events are under no seal yet."""
+def not_sealed(older_than: timedelta = timedelta()) -> int:
+    """How many events are under no seal yet; with `older_than`, how many of them have been there for longer."""
     last = Seal.objects.latest_one()
     floor, place = (last.floor, last.place) if last else (0, (0, 0))
-    waiting = Event.objects.after(place).filter(id__gt=floor)
+    events = Event.objects.filter(at__lt=Now() - older_than) if older_than else Event.objects.all()
+    waiting = events.after(place).filter(id__gt=floor)
     if last and Front.read().is_another_cluster(last):
         ceiling = floor_here(last)
-        return waiting.filter(id__lte=ceiling).count() + Event.objects.filter(id__gt=ceiling).count()
+        return waiting.filter(id__lte=ceiling).count() + events.filter(id__gt=ceiling).count()
     return waiting.count()
 
 

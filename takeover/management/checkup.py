@@ -24,7 +24,8 @@ from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 
 from runs.domain.effects import UNRESOLVED
-from runs.models import Effect, InboxEvent, Run, Worker
+from runs.engine.seal import not_sealed
+from runs.models import Effect, InboxEvent, Run, Worker, privileges
 from runs.models.run import RunQuerySet
 from runs.workflows import registry
 from takeover.celery import app
@@ -214,6 +215,11 @@ def migrations() -> Finding:
     return ok("All migrations are applied.")
 
 
+def roles() -> Finding:
+    found = privileges.shortcomings()
+    return warning(" ".join(found)) if found else ok("The application may add to the record and change nothing of it.")
+
+
 def sessions() -> Finding:
     with connection.cursor() as cursor:
         cursor.execute(
@@ -343,6 +349,16 @@ def open_writes() -> Finding:
     )
 
 
+def record() -> Finding:
+    waiting = not_sealed(older_than=TOO_LONG)
+    if waiting:
+        return warning(
+            f"{count(waiting, 'event')} not sealed for more than {spell(TOO_LONG)}: see the sweepers' lines, which say "
+            "why, and the line on sessions."
+        )
+    return ok("The record is sealed.")
+
+
 def _none_of(runs: RunQuerySet, well: str, otherwise: str) -> Finding:
     found = runs.count()
     if not found:
@@ -393,6 +409,7 @@ CHECKS = (
     Check("clock", clock, of_database=True),
     Check("isolation", isolation, of_database=True),
     Check("migrations", migrations, of_database=True),
+    Check("roles", roles, of_database=True),
     Check("sessions", sessions, of_database=True),
     Check("broker", broker),
     Check("workers", workers, of_database=True),
@@ -403,6 +420,7 @@ CHECKS = (
     Check("inbox", inbox, of_database=True),
     Check("workflows", unregistered, of_database=True),
     Check("open writes", open_writes, of_database=True),
+    Check("record", record, of_database=True),
     Check("disk", disk),
     Check("services", services),
 )

@@ -22,7 +22,7 @@ from pytest_django.fixtures import Settings
 
 from runs.domain.effects import EffectState
 from runs.domain.states import StopReason
-from runs.models import InboxEvent, Run, Worker
+from runs.models import Event, InboxEvent, Run, Worker, privileges
 from takeover.management import checkup
 from takeover.management.checkup import CHECKS, Check, Finding, Level
 from takeover.supervisor.children import CLONE
@@ -50,9 +50,14 @@ def doctor(*words: str) -> tuple[int, str]:
 
 
 def test_a_healthy_installation_has_nothing_but_good_lines(
-    worker: Standing, sweeper: Standing, back_office: BackOffice, settings: Settings
+    worker: Standing,
+    sweeper: Standing,
+    back_office: BackOffice,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings.DEMO = True
+    monkeypatch.setattr(privileges, "shortcomings", list)  # these tests sign in as the owner
     settings.SERVICES = {"back_office": {"url": back_office.url, "token": "demo-key"}}
     wait_until(lambda: {row.kind for row in Worker.objects.all()} == {"worker", "sweeper"}, within=30)
 
@@ -209,6 +214,15 @@ def test_a_database_that_takes_no_writes_is_named(transactional_db: None) -> Non
             cursor.execute("RESET default_transaction_read_only")
 
 
+def test_a_role_that_may_too_much_and_a_guard_that_sleeps_are_named(db: None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE runs_run DISABLE TRIGGER a_run_moves")
+    found = look("roles")
+    assert found.level is Level.WARNING
+    assert "the record is not protected from the application" in found.says
+    assert "The guard a_run_moves on runs_run is missing or switched off" in found.says
+
+
 def test_a_session_idle_in_a_transaction_is_named(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkup, "TOO_LONG", timedelta())
     known = connection.get_connection_params()
@@ -281,6 +295,14 @@ def forgotten() -> None:
     rows.write(run, EffectState.UNKNOWN, next_look_at=None)
 
 
+def recorded(minutes: int) -> Callable[[], None]:
+    def record() -> None:
+        event = Event.objects.record(None, "odd", person("support"))
+        Event.objects.filter(pk=event.pk).update(at=timezone.now() - timedelta(minutes=minutes))
+
+    return record
+
+
 @pytest.mark.parametrize(
     ("check", "make", "level"),
     [
@@ -295,6 +317,8 @@ def forgotten() -> None:
         ("workflows", due(0, workflow_version=99), "warning"),
         ("workflows", due(0, workflow="gone"), "warning"),
         ("open writes", forgotten, "warning"),
+        ("record", recorded(minutes=0), "ok"),
+        ("record", recorded(minutes=3), "warning"),
     ],
 )
 def test_a_row_that_stands_still_is_found(db: None, check: str, make: Callable[[], object], level: str) -> None:
