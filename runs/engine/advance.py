@@ -105,7 +105,7 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 assert verdict.reason
                 if isinstance(outlook.proposal, Ask) and verdict.reason is StopReason.QUESTION_ASKED:
                     # Like a claim: who only ever asks uses its budget up.
-                    held.ledger = held.ledger.reserve(outlook.charge).settle(outlook.charge)
+                    _charge(held, outlook)
                 stop(held, verdict.reason, outlook.found)
             case Kind.RETRY:
                 again_at = _retry_at(held)
@@ -239,10 +239,16 @@ def _refute(held: Held, outlook: Outlook) -> None:
     held.move(Move.CONTRACT_NOT_MET)
     held.move(Move.REVISION_BEGUN)
     held.record("claimed_completion", says=outlook.proposal.says)
-    held.ledger = held.ledger.reserve(outlook.charge).settle(outlook.charge)
+    _charge(held, outlook)
     values = {name: judgement.value for name, judgement in held.judgements().items()}
     attempt = attempt_fingerprint(held.run.policy, "claim", {"says": outlook.proposal.says}, values)
     held.progress = replace(held.progress.observed(attempt), claims=held.progress.claims + 1)
+
+
+def _charge(held: Held, outlook: Outlook) -> None:
+    """A step that calls nobody is paid for at once."""
+    held.ledger = held.ledger.reserve(outlook.charge)
+    calls.spend(held, outlook.charge)
 
 
 def _retry_at(held: Held) -> datetime:

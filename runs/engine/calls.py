@@ -177,7 +177,7 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
         held.learn(
             Fact(planned.learns, result.data, planned.tool.source, held.now(), result.reference, held.run.stretch)
         )
-    _spend(held, planned.charge)
+    spend(held, planned.charge)
     if isinstance(result, Failure):
         held.failed(planned, result)
     else:
@@ -243,7 +243,8 @@ def _gain(before: _Known, after: _Known) -> Gain:
     )
 
 
-def _spend(held: Held, charge: Charge) -> None:
+def spend(held: Held, charge: Charge) -> None:
+    """What was reserved is spent. A soft mark that this crosses is put on record."""
     before = held.ledger.crossed_soft()
     held.ledger = held.ledger.settle(charge)
     for dimension in held.ledger.crossed_soft():
@@ -321,7 +322,7 @@ def settle_interrupted(held: Held) -> None:
     # Each intent's commit settles the call before it, so only the latest can be open.
     for row in Step.objects.filter(run=held.run, seq=held.run.steps, status=StepStatus.INTENT):
         held.run.stretch += 1  # how long ago that was, nobody knows: what was read before is read again
-        _spend(held, {Dimension(name): amount for name, amount in row.charge.items()})
+        spend(held, {Dimension(name): amount for name, amount in row.charge.items()})
         held.pending.settled_steps.append(
             {
                 "seq": row.seq,
