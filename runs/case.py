@@ -120,7 +120,7 @@ def package(
         "forbidden_events": [event for event in events if event["why_not"]],
         "role": run.role,
         "answer_by": run.answer_by,
-        "next_look_at": run.due_at if run.outcome == Outcome.WAITING else None,
+        "next_look_at": run.due_at if run.outcome in {Outcome.WAITING, Outcome.LIMIT_REACHED} else None,
         "holder": run.holder.get_username() if run.is_held() and run.holder else "",
         "held_until": run.held_until if run.is_held() else None,
         "created_at": run.created_at,
