@@ -43,8 +43,7 @@ def advance(run_id: UUID) -> bool:
     lease = commit.claim(run_id, settings.ENGINE_LEASE)
     if not lease:
         return False
-    made_as = Run.objects.only("workflow", "workflow_version").get(pk=run_id)
-    held = Held(lease, registry.find(made_as.workflow, made_as.workflow_version))
+    held = Held(lease)
     try:
         if held.run.dispatches > settings.ENGINE_MAX_DISPATCHES:
             return _park(held)
