@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from runs.domain.budget import Dimension, Ledger, Line
 from runs.domain.contract import Fact, Value
-from runs.domain.effects import INDEFINITE, MEANING, SENDABLE, UNRESOLVED, Answer, Effect
+from runs.domain.effects import INDEFINITE, MEANING, SENDABLE, Answer, Effect
 from runs.domain.interventions import CATALOGUE, FROM_PEOPLE, Declared, Standing, why_not
 from runs.domain.package import VERSION, fold
 from runs.domain.progress import changes
@@ -120,7 +120,7 @@ def package(
         "forbidden_events": [event for event in events if event["why_not"]],
         "role": run.role,
         "answer_by": run.answer_by,
-        "next_look_at": run.due_at if run.outcome == Outcome.WAITING else None,
+        "next_look_at": run.due_at if run.outcome in {Outcome.WAITING, Outcome.LIMIT_REACHED} else None,
         "holder": run.holder.get_username() if run.is_held() and run.holder else "",
         "held_until": run.held_until if run.is_held() else None,
         "created_at": run.created_at,
@@ -248,12 +248,12 @@ def _effect(effect: Effect, workflow: Workflow | None) -> dict[str, Any]:
         "undoes": effect.undoes,
         "target": effect.plan.target,
         "state": str(effect.state),
-        "unresolved": effect.state in UNRESOLVED,
+        "unresolved": effect.unresolved,
         "sent_at": effect.sent_at,
         "times_sent": effect.times_sent,
         "look_ups": effect.look_ups,
         "last_answer": str(effect.last_answer or ""),
-        "last_answer_means": MEANING[Answer(effect.last_answer)] if effect.last_answer else "",
+        "last_answer_means": MEANING[effect.last_answer] if effect.last_answer else "",
         "last_answer_at": effect.answered_at,
         "next_look_at": effect.next_look_at,
         "receipt": effect.receipt,

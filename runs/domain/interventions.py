@@ -1,6 +1,6 @@
 """The catalogue of events: the only way in which anybody moves a run (docs/rules.md, 10).
 
-Data, not code: the same entries drive the forms, the command line, the API and the help.
+Data, not code: the same entries drive the forms, the command line, the packages and the help.
 """
 
 from collections.abc import Mapping
