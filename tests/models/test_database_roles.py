@@ -186,6 +186,28 @@ def test_what_was_granted_by_hand_is_named_and_goes_with_the_next_migration(appl
 
 
 @pytest.mark.parametrize(
+    ("granted", "says"),
+    [
+        ("UPDATE ON runs_event TO PUBLIC", "UPDATE on runs_event, which is written once"),
+        ("INSERT ON runs_transition TO {role}", "INSERT on runs_transition, which only migrations change"),
+        ("DELETE ON runs_run TO {role}", "DELETE on runs_run, which its work does not need"),
+        ("CREATE ON SCHEMA public TO PUBLIC", "make functions in the schema public, by which it can act as the owner"),
+    ],
+)
+def test_more_than_is_needed_is_named_and_goes_whoever_it_was_granted_to(
+    granted: str, says: str, application: None
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"GRANT {granted.format(role=ROLE)}")
+    with signed_in_as(ROLE):
+        [found] = privileges.shortcomings()
+    assert found.startswith(f"The role {ROLE} may {says}: run manage.py migrate")
+    privileges.grant(ROLE, HERE)
+    with signed_in_as(ROLE):
+        assert privileges.shortcomings() == []
+
+
+@pytest.mark.parametrize(
     "change", ["ALTER TABLE runs_run DISABLE TRIGGER a_run_moves", "DROP TRIGGER a_run_moves ON runs_run"]
 )
 def test_a_guard_that_is_switched_off_is_named(change: str, application: None) -> None:
