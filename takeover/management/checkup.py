@@ -393,11 +393,13 @@ def services() -> Finding:
 
 
 def _no_answer(name: str, url: str) -> str:
+    parts = urlsplit(url)
+    where = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"  # what stands around the host may be a credential
     try:
         status = httpx2.get(url, timeout=WAIT, trust_env=False).status_code
     except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
-        return f"{name} at {url} does not answer ({first_line(problem)})"
-    return f"{name} at {url} answers with {status}" if status >= 500 else ""
+        return f"{name} at {where} does not answer ({first_line(problem)})"
+    return f"{name} at {where} answers with {status}" if status >= 500 else ""
 
 
 CHECKS = (
