@@ -224,6 +224,16 @@ def sessions() -> Finding:
             [TOO_LONG.total_seconds()],
         )
         idle = cursor.fetchall()
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND query = '<insufficient privilege>'"
+        )
+        hidden = cursor.fetchone()[0]
+    if hidden and not idle:
+        return unknown(
+            f"None of this role's sessions is idle in a transaction; what {count(hidden, 'session')} of other roles "
+            "may hold open, only a role with pg_read_all_stats sees."
+        )
     if not idle:
         return ok("Nobody holds a transaction open.")
     pid, name, since = idle[0]

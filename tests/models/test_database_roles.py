@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from django.conf import settings as product
 from django.contrib.sessions.models import Session
@@ -24,6 +25,7 @@ from runs.domain.states import StopReason
 from runs.engine.advance import advance
 from runs.engine.retention import Retention
 from runs.models import Event, EventText, Handoff, Run, StepPayload, privileges
+from takeover.management.checkup import Level, sessions
 from tests.console import rows
 from tests.people import person
 from tests.processes import BackOffice, wait_until
@@ -216,6 +218,17 @@ def test_a_guard_that_is_switched_off_is_named(change: str, application: None) -
     with signed_in_as(ROLE):
         [says] = privileges.shortcomings()
     assert says.startswith("The guard a_run_moves on runs_run is missing or switched off")
+
+
+def test_the_doctor_does_not_vouch_for_sessions_that_the_application_cannot_see(application: None) -> None:
+    known = connection.get_connection_params()
+    address = {name: known[name] for name in ("dbname", "host", "port", "user", "password") if known.get(name)}
+    with psycopg.connect(**address) as of_the_owner:
+        of_the_owner.execute("SELECT 1")
+        with signed_in_as(ROLE):
+            found = sessions()
+    assert found.level is Level.UNKNOWN
+    assert "of other roles may hold open" in found.says
 
 
 # How it comes about
