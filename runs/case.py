@@ -67,7 +67,7 @@ def package(
         steps = [step for step in steps if step["operation"] in _opening(workflow)]
     checkpoint, checkpoint_step = _last_checkpoint(steps)
     deviation, deviation_step = _first_deviation(run, steps, contract, withheld)
-    written = [_withheld(effect) if withheld else _effect(effect, workflow) for effect in effects]
+    written = [_withheld(effect) if withheld else _effect(effect, workflow, run) for effect in effects]
     says = _customer_says(workflow, context, reason, run.is_final)
     events = _events(run, effects)
     made = {
@@ -237,7 +237,7 @@ def _withheld(effect: Effect) -> dict[str, Any]:
     return {"operation_key": effect.key, "state": str(effect.state), "unresolved": effect.unresolved}
 
 
-def _effect(effect: Effect, workflow: Workflow | None) -> dict[str, Any]:
+def _effect(effect: Effect, workflow: Workflow | None, run: Run) -> dict[str, Any]:
     tool = workflow.tools.get(effect.plan.operation) if workflow else None
     approver = get_user_model().objects.filter(pk=effect.approved_by).first() if effect.approved_by else None
     return {
@@ -255,7 +255,7 @@ def _effect(effect: Effect, workflow: Workflow | None) -> dict[str, Any]:
         "last_answer": str(effect.last_answer or ""),
         "last_answer_means": MEANING[effect.last_answer] if effect.last_answer else "",
         "last_answer_at": effect.answered_at,
-        "next_look_at": effect.next_look_at,
+        "next_look_at": effect.next_look_at if run.due_at else None,  # of a run that is not due, nobody looks
         "receipt": effect.receipt,
         "reason": effect.reason,
         "plan": {

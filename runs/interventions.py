@@ -603,6 +603,8 @@ def _in_words(error: jsonschema_rs.ValidationError, what: str) -> tuple[str, str
     field = ".".join(map(str, error.instance_path)) or what
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Pattern) and not str(error.instance).strip():
         return field, f"{field}: must not be blank."
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.MaxLength):
+        return field, f"{field}: longer than {detail['limit']} characters."
     message = error.message if len(error.message) <= 200 else f"{error.message[:200]}…"
     return field, f"{field}: {message}."
 

@@ -84,7 +84,7 @@ class EventKind:
     needs: Declared | None = None
     asks_authority: bool = False  # leads to a look-up at once where a write has an open outcome
     puts_up_again: bool = False  # no approval given before it holds any more
-    checked_again: str = "The preconditions are read again from their sources."
+    checked_again: str = "Before anything new is done, the preconditions are read again from their sources."
 
     @property
     def costs_a_look_up(self) -> bool:

@@ -224,6 +224,16 @@ def sessions() -> Finding:
             [TOO_LONG.total_seconds()],
         )
         idle = cursor.fetchall()
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND query = '<insufficient privilege>'"
+        )
+        hidden = cursor.fetchone()[0]
+    if hidden and not idle:
+        return unknown(
+            f"None of this role's sessions is idle in a transaction; what {count(hidden, 'session')} of other roles "
+            "may hold open, only a role with pg_read_all_stats sees."
+        )
     if not idle:
         return ok("Nobody holds a transaction open.")
     pid, name, since = idle[0]
@@ -393,11 +403,13 @@ def services() -> Finding:
 
 
 def _no_answer(name: str, url: str) -> str:
+    parts = urlsplit(url)
+    where = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"  # what stands around the host may be a credential
     try:
         status = httpx2.get(url, timeout=WAIT, trust_env=False).status_code
     except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
-        return f"{name} at {url} does not answer ({first_line(problem)})"
-    return f"{name} at {url} answers with {status}" if status >= 500 else ""
+        return f"{name} at {where} does not answer ({first_line(problem)})"
+    return f"{name} at {where} answers with {status}" if status >= 500 else ""
 
 
 CHECKS = (

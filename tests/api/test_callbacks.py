@@ -425,11 +425,12 @@ def test_an_id_that_could_not_be_kept_is_refused(service: Service, pending: Run,
     assert untouched(pending)
 
 
-def test_what_a_service_lets_slip_is_not_kept(service: Service, pending: Run) -> None:
-    assert service.calls_back(key_of(pending), reference="token demo-key\0, then").status_code == 202
+@pytest.mark.parametrize("secret", ["demo-key", SECRET, SECRET.removeprefix("whsec_")])
+def test_what_a_service_lets_slip_is_not_kept(service: Service, pending: Run, secret: str) -> None:
+    assert service.calls_back(key_of(pending), reference=f"with {secret}\0, then").status_code == 202
 
     text = json.dumps([pending.inbox.get().payload, case.timeline(pending)], default=str)
-    assert "demo-key" not in text
+    assert secret not in text
     assert key_of(pending) in text
 
 

@@ -162,6 +162,14 @@ def test_a_setting_that_contradicts_is_named(
     assert says in found.says
 
 
+def test_a_credential_in_an_address_is_not_repeated(settings: Settings) -> None:
+    address = "http://us:winter@127.0.0.1:1/winter?key=winter"
+    settings.SERVICES = {"back_office": {"url": address, "token": "x"}}
+    says = look("services").says
+    assert says.startswith("back_office at http://127.0.0.1:1 does not answer")
+    assert "winter" not in says
+
+
 def test_a_worker_with_a_pool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert look("connections").level is Level.OK
     monkeypatch.setenv("WORKER", "1")
