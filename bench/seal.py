@@ -67,7 +67,7 @@ def ticks(events: int, repetitions: int) -> dict[str, Any]:
 
 def fill(stored: int) -> None:
     write(stored, together=1_000)
-    while not_sealed():
+    while not_sealed().exists():
         seal()
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE runs_event, runs_eventtext, runs_seal")

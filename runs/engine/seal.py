@@ -121,15 +121,15 @@ def _first(events: models.QuerySet[Event]) -> list[SealedEvent]:
     return [SealedEvent(*row) for row in events.values_list(*COVERED)[:AT_ONCE]]
 
 
-def not_sealed() -> int:
-    """How many events are under no seal yet."""
+def not_sealed() -> models.QuerySet[Event]:
+    """The events that are under no seal yet."""
     last = Seal.objects.latest_one()
     floor, place = (last.floor, last.place) if last else (0, (0, 0))
     waiting = Event.objects.after(place).filter(id__gt=floor)
     if last and Front.read().is_another_cluster(last):
         ceiling = floor_here(last)
-        return waiting.filter(id__lte=ceiling).count() + Event.objects.filter(id__gt=ceiling).count()
-    return waiting.count()
+        return waiting.filter(id__lte=ceiling) | Event.objects.filter(id__gt=ceiling)
+    return waiting
 
 
 class Sealer:

@@ -24,7 +24,8 @@ from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 
 from runs.domain.effects import UNRESOLVED
-from runs.models import Effect, Event, InboxEvent, Run, Seal, Worker
+from runs.engine.seal import not_sealed
+from runs.models import Effect, InboxEvent, Run, Seal, Worker
 from runs.models.privileges import shortcomings
 from runs.models.run import RunQuerySet
 from runs.workflows import registry
@@ -249,9 +250,7 @@ def protection() -> Finding:
 
 
 def seals() -> Finding:
-    last = Seal.objects.latest_one()
-    waiting = Event.objects.after(last.place).filter(id__gt=last.floor) if last else Event.objects.after((0, 0))
-    oldest = waiting.first()
+    oldest, last = not_sealed().first(), Seal.objects.latest_one()
     if oldest and (waits := now() - oldest.at) > TOO_LONG:
         return warning(
             f"An event of {spell(waits)} ago is not sealed yet: see whether a sweeper runs, what its log says of the "

@@ -38,7 +38,7 @@ def seal_all() -> int:
     def is_done() -> bool:
         nonlocal sealed
         sealed += seal()
-        return not not_sealed()
+        return not not_sealed().exists()
 
     wait_until(is_done, within=60)
     return sealed

@@ -23,7 +23,7 @@ def main(pg_restore: str, dump: str) -> None:
     found = {
         "transactions": list(Event.objects.order_by("id").values_list("transaction_id", flat=True)),
         "restored": [restored.broken, restored.sealed, restored.not_sealed],
-        "sealed": [after.broken, after.sealed, after.not_sealed, not_sealed()],
+        "sealed": [after.broken, after.sealed, after.not_sealed, not_sealed().count()],
         "seals": [[seal.first_event, seal.last_event] for seal in Seal.objects.all()],
     }
     sys.stdout.write(json.dumps(found))

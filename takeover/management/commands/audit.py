@@ -30,7 +30,7 @@ class Command(TerminalCommand):
         verb.add_argument("--expect", metavar="HASH", type=_hash, help="of a checkpoint: it must be in the chain")
 
     def _status(self, as_json: bool, **_: Any) -> int:
-        last, waiting = Seal.objects.latest_one(), not_sealed()
+        last, waiting = Seal.objects.latest_one(), not_sealed().count()
         if as_json:
             self._print_json({"checkpoint": checkpoint(last) if last else None, "not_sealed": waiting})
             return DONE
