@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from runs.domain.budget import Dimension
-from runs.domain.states import FINAL, TRANSITIONS, WORKING, Move, Outcome, State, StopReason
+from runs.domain.states import FINAL, TRANSITIONS, WORKING, Move, Outcome, State, StopReason, asks_by_itself
 
 
 class Permission(StrEnum):
@@ -373,8 +373,7 @@ def why_not(kind: EventKind, run: Standing) -> str:
         return "No approval is waiting to be used."
     if kind.move is Move.INPUT_CORRECTED and run.anything_sent:
         return "Something was sent for this input already; a corrected one is another run."
-    still_asked = run.outcome is Outcome.LIMIT_REACHED and run.follow_up_checks_left > 0
-    if kind.move is Move.CLOSED_UNRESOLVED and (still_asked or run.outcome is Outcome.WAITING):
+    if kind.move is Move.CLOSED_UNRESOLVED and asks_by_itself(run.outcome, run.follow_up_checks_left):
         return "The service is still asked about the write by itself."
     if kind.move is Move.UNPAUSED and not run.paused:
         return "The run is not paused."

@@ -53,6 +53,10 @@ class Outcome(StrEnum):
     CANCELLED = "CANCELLED"  # withdrawn, and no effect remains
 
 
+# The run has stopped short, and somebody is to look at it.
+SHORT = [Outcome.WAITING, Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED]
+
+
 class StopReason(StrEnum):
     """Why a stretch ended: a stable code that belongs to exactly one outcome."""
 
@@ -156,6 +160,14 @@ OUTCOME_OF: dict[StopReason, Outcome] = {
     }.items()
     for reason in reasons
 }
+
+
+def asks_by_itself(outcome: Outcome | None, follow_up_checks_left: int) -> bool:
+    """Whether a run that stopped so, with a write whose outcome is open, has the authority asked by itself.
+
+    `follow_up_checks_left`: look-ups that may still be made once the scheduled ones are used up.
+    """
+    return outcome is Outcome.WAITING or (outcome is Outcome.LIMIT_REACHED and follow_up_checks_left > 0)
 
 
 class Recovery(StrEnum):

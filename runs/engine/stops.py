@@ -6,7 +6,7 @@ from typing import Any
 
 from runs import case
 from runs.domain.budget import Dimension
-from runs.domain.states import Move, Outcome, Recovery, State, StopReason
+from runs.domain.states import SHORT, Move, Outcome, Recovery, State, StopReason, asks_by_itself
 from runs.engine.held import Held
 from runs.models import InboxEvent, Step
 
@@ -27,7 +27,7 @@ def stop(held: Held, reason: StopReason, found: str = "") -> None:
     run.role = workflow.role if workflow else "administrator"
     run.question = ""
     run.answer_by = None
-    if outcome in {Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED, Outcome.WAITING}:
+    if outcome in SHORT:
         run.question = held.readable(_question(held, reason, found))
     if outcome in {Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED}:
         run.answer_by = now + workflow.answer_within if workflow else now
@@ -76,11 +76,8 @@ def next_due(held: Held) -> datetime | None:
     run, effect = held.run, held.open_effect
     if held.state is State.AWAITING_APPROVAL:
         return held.effects[-1].approval_expires_at
-    if not effect:
-        return None
-    if run.outcome == Outcome.WAITING:
-        return effect.next_look_at or held.now()
-    if run.outcome == Outcome.LIMIT_REACHED and held.ledger.left(Dimension.FOLLOW_UP_CHECKS):
+    outcome = Outcome(run.outcome) if run.outcome else None
+    if effect and asks_by_itself(outcome, held.ledger.left(Dimension.FOLLOW_UP_CHECKS) or 0):
         return effect.next_look_at or held.now()
     return None
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from runs.domain.budget import Dimension, Ledger, Line
 from runs.domain.contract import Acceptance
 from runs.domain.interventions import Permission
-from runs.domain.states import FINAL, Outcome, Recovery, State
+from runs.domain.states import FINAL, SHORT, Recovery, State
 
 FINAL_STATES = sorted(FINAL)
 
@@ -22,7 +22,7 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def with_people(self) -> "RunQuerySet":
         """Stopped short and not final: what the queue shows."""
-        return self.unfinished().filter(outcome__in=[Outcome.WAITING, Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED])
+        return self.unfinished().filter(outcome__in=SHORT)
 
     def awaiting_approval(self) -> "RunQuerySet":
         return self.filter(state=State.AWAITING_APPROVAL)
@@ -126,8 +126,7 @@ class Run(models.Model):
             models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="run_due"),
             models.Index(
                 fields=["outcome", "answer_by"],
-                condition=Q(outcome__in=[Outcome.WAITING, Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED])
-                & ~Q(state__in=FINAL_STATES),
+                condition=Q(outcome__in=SHORT) & ~Q(state__in=FINAL_STATES),
                 name="run_queue",
             ),
             models.Index(fields=["holder"], condition=Q(holder__isnull=False), name="run_holder"),

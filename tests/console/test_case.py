@@ -204,12 +204,13 @@ def test_claiming_leads_back_to_where_the_form_was_and_nowhere_else(alice: User,
     assert elsewhere.headers["Location"] == f"/runs/{run.pk}/"
 
 
-def test_the_package_is_the_one_written_with_the_stop(alice: User, signed_in: SignIn) -> None:
+def test_the_package_is_the_one_written_with_this_stop(alice: User, signed_in: SignIn) -> None:
     run = rows.uncertain("B456", alice)
-    Handoff.objects.create(run=run, version=1, package={"run_id": str(run.pk), "was": "first"}, made_at=timezone.now())
-    Handoff.objects.create(run=run, version=2, package={"run_id": str(run.pk), "was": "last"}, made_at=timezone.now())
+    for version, was in ((run.stretch, "this stop"), (run.stretch + 1, "another stop")):
+        package = {"run_id": str(run.pk), "was": was}
+        Handoff.objects.create(run=run, version=version, package=package, made_at=timezone.now())
     answer = signed_in(alice).get(f"/runs/{run.pk}/package.json")
-    assert json.loads(answer.content)["was"] == "last"
+    assert json.loads(answer.content)["was"] == "this stop"
     assert answer.headers["Content-Disposition"].startswith("attachment")
 
 
