@@ -59,9 +59,13 @@ class TerminalCommand(BaseCommand):
             self.stderr.write(_no_database(problem))
             code = REFUSED
         except ProgrammingError as problem:
-            if "does not exist" not in str(problem):
+            if "permission denied" in str(problem):
+                role = connection.settings_dict["USER"]
+                self.stderr.write(f"The role {role} may not do this: run manage.py migrate with OWNER_DATABASE_URL.")
+            elif "does not exist" in str(problem):
+                self.stderr.write(f"The database of {settings.DATA_DIR} has no tables yet: bin/up makes them.")
+            else:
                 raise
-            self.stderr.write(f"The database of {settings.DATA_DIR} has no tables yet: bin/up makes them.")
             code = REFUSED
         except KeyboardInterrupt:
             code = 130

@@ -126,6 +126,14 @@ def test_what_is_broken_ends_with_one_and_a_warning_does_not(monkeypatch: pytest
         assert (ended, json.loads(out)["level"]) == (code, level)
 
 
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_what_others_wrote_does_not_steer_the_terminal(words: tuple[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    steering = "\x1b[2J \x9b2J \u202e"
+    monkeypatch.setattr(checkup, "CHECKS", (Check("debug", lambda: Finding(Level.OK, f"It says {steering}.")),))
+    _, out = doctor(*words)
+    assert not {"\x1b", "\x9b", "\u202e"} & set(out)
+
+
 # What this process was told
 
 

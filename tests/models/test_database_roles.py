@@ -231,6 +231,17 @@ def test_the_doctor_does_not_vouch_for_sessions_that_the_application_cannot_see(
     assert "of other roles may hold open" in found.says
 
 
+def test_a_command_whose_role_may_not_look_says_so_in_a_sentence(
+    application: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"REVOKE SELECT ON runs_seal FROM {ROLE}")
+    with signed_in_as(ROLE), pytest.raises(SystemExit) as ended, transaction.atomic():
+        call_command("audit", "status")
+    assert ended.value.code == 2
+    assert "may not do this: run manage.py migrate with OWNER_DATABASE_URL." in capsys.readouterr().err
+
+
 # How it comes about
 
 

@@ -33,7 +33,7 @@ class Command(BaseCommand):
         worst = max((finding.level for _, finding in found), key=list(Level).index)
         if as_json:
             lines = [{"check": check.name, "level": finding.level, "says": finding.says} for check, finding in found]
-            self.stdout.write(json.dumps({"level": worst, "checks": lines}, ensure_ascii=False, indent=2))
+            self.stdout.write(json.dumps({"level": worst, "checks": lines}, indent=2))
         else:
             for line in printout.aligned([f.level, check.name, f.says] for check, f in found):
                 self.stdout.write(line)
