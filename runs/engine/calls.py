@@ -258,20 +258,20 @@ def _answered(held: Held, planned: Planned, result: Result | Failure) -> Answer:
         answer, receipt, reason = what_a_failure_means(result, looking), None, result.message
     else:
         answer, receipt, reason = result.answer or Answer.UNREACHABLE, result.receipt, result.reason
-    if (doubted := in_doubt(effect, answer)) is not answer:
-        answer, reason = doubted, "The service knew of it before, and now says that it is not there"
     settle_effect(held, effect, answer, receipt, reason, looked=looking)
     now = next(e for e in held.effects if e.key == planned.key)
     held.put(replace(now, next_look_at=_next_look(held, planned, effect, now, result)))
     if looking:
         held.asked = None
-    return answer
+    return now.last_answer or answer
 
 
 def settle_effect(
     held: Held, effect: Effect, answer: Answer, receipt: Any, reason: str, *, looked: bool = False
 ) -> None:
     """Take an answer in. What permitted the write is read again before it could ever be sent once more."""
+    if (doubted := in_doubt(effect, answer)) is not answer:
+        answer, reason = doubted, "The service says that it is not there, and at another time knew of it"
     state = after(effect.state, answer)
     held.put(
         replace(

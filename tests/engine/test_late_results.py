@@ -5,6 +5,8 @@ A worker that lost its run keeps the answer in its hand as evidence; the next on
 
 from dataclasses import replace
 from datetime import timedelta
+from time import monotonic
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -12,12 +14,14 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from runs import case, interventions
-from runs.engine import calls
+from runs.domain.effects import Answer
+from runs.engine import calls, commit
 from runs.engine.advance import advance
 from runs.engine.calls import Planned
 from runs.engine.events import read_inbox
 from runs.engine.held import Held
 from runs.models import Run
+from runs.tools.tool import Result
 from runs.workflows.refund_request import WORKFLOW
 from tests.engine.conftest import Engine
 from tests.engine.test_leases import interrupt, taken_over
@@ -139,6 +143,31 @@ def test_one_proof_of_absence_permits_one_more_attempt(engine: Engine, sent_twic
     assert late(run) == ("refused", "absent")
     assert stopped_as(run) == ("NEEDS_HUMAN", "outcome_unconfirmed")
     assert len(engine.calls("B456", "submit")) == 2
+
+
+def test_a_late_word_that_it_is_not_there_is_no_proof_once_the_service_has_acknowledged_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.back_office.fault("B456", "answer_lost", times=1)
+    run = engine.start("B456")
+    perform, look_ups = calls._perform, iter((Answer.ABSENT, Answer.PENDING))
+
+    def performed(held: Held, planned: Planned, until: float) -> Any:
+        answer = next(look_ups, None) if planned.tool.name == "look_up_refund" else None
+        if answer is Answer.ABSENT:
+            taken_over(held.lease.run)  # by one to whom it is acknowledged
+        return Result({}, "as the test wants it", answer=answer) if answer else perform(held, planned, until)
+
+    monkeypatch.setattr(calls, "_perform", performed)
+    advance(run.pk)
+    run.refresh_from_db()
+    assert stopped_as(run) == ("WAITING", "effect_pending")
+
+    run = next_worker(run)
+
+    assert late(run) == ("applied", "absent")
+    assert stopped_as(run) == ("NEEDS_HUMAN", "receipts_contradict")
+    assert len(engine.calls("B456", "submit")) == 1
 
 
 # A request that may still be on its way
