@@ -62,11 +62,11 @@ class Planned:
 
 def make(held: Held, planned: Planned) -> None:
     """Commit the intent, make the call, and leave its settlement pending for the next commit."""
+    before = monotonic()  # not later than what is saved as the instant of sending
     held.ledger = held.ledger.reserve(planned.charge)
     if planned.tool.kind is StepKind.WRITE:
         _mark_as_sent(held, planned)
     step = _intend(held, planned)
-    before = monotonic()
     held.keep(planned.tool.deadline + MARGIN)
     now = monotonic()
     if now - before > MARGIN:

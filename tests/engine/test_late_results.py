@@ -192,6 +192,28 @@ def test_a_worker_that_stood_still_after_its_intent_does_not_send(
     assert engine.calls("B456", "submit") == []
 
 
+def test_a_worker_that_stood_still_before_its_intent_was_saved_does_not_send(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the instant on that is saved as the sending's, others count the time in which it may still arrive."""
+    intend, stood_still = calls._intend, 0.0
+
+    def intended(held: Held, planned: Planned) -> dict[str, Any]:
+        nonlocal stood_still
+        stood_still = calls.MARGIN + 1 if planned.tool.name == "submit_refund" else 0.0
+        return intend(held, planned)
+
+    for module in (calls, commit):
+        monkeypatch.setattr(module, "monotonic", lambda: monotonic() + stood_still)
+    monkeypatch.setattr(calls, "_intend", intended)
+    run = engine.start("B456")
+    advance(run.pk)
+
+    run.refresh_from_db()
+    assert run.effects.get().state == "sent"
+    assert engine.calls("B456", "submit") == []
+
+
 @pytest.mark.parametrize(("seconds", "submits"), [(14, 1), (21, 2)])
 def test_not_there_is_no_proof_while_the_worker_the_call_or_the_service_may_still_deliver_it(
     engine: Engine, seconds: int, submits: int
