@@ -24,6 +24,7 @@ class NotPossible(Exception):
 
 
 def read_inbox(held: Held) -> None:
+    held.inbox_seen = held.arrived
     for event in held.open_inbox():
         refusal = ""
         try:
