@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from runs import case, interventions
-from runs.domain.effects import EffectState
+from runs.domain.effects import Answer, EffectState
 from runs.engine import calls
 from runs.engine.held import Held
 from runs.interventions import Refused
 from runs.models import Effect, Run
 from runs.tools.back_office import SUBMIT_REFUND
+from runs.tools.tool import Result
 from tests.engine.conftest import Engine
 from tests.people import person
 from tests.states import bring_write
@@ -226,6 +227,43 @@ def test_a_paused_run_undoes_nothing_until_it_may_go_on(engine: Engine) -> None:
     assert engine.calls("B456", "cancel") == []
     run = engine.send(run, "unpaused", "alice")
     assert stopped_as(run) == ("CANCELLED", "cancelled_compensated")
+
+
+def test_a_limit_that_stops_undoing_does_not_unsay_that_the_request_was_accepted(engine: Engine) -> None:
+    run = too_late(engine)
+    spent = run.budget["steps"][2]
+    Run.objects.filter(pk=run.pk).update(budget={**run.budget, "steps": [spent, 0, spent, 0]})
+
+    run = undo(engine, run)
+
+    assert run.outcome == "LIMIT_REACHED"
+    assert case.read(run)["customer_says"]["en"].startswith("The outcome of your refund request for order B456 is not")
+
+
+def test_a_run_closed_with_its_undoing_in_doubt_does_not_unsay_that_the_request_was_received(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = too_late(engine)
+    engine.back_office.fault("B456", "answer_lost", where="cancel", times=1)
+    perform = calls._perform
+
+    def performed(held: Held, planned: Any, until: float) -> Any:
+        result = perform(held, planned, until)
+        odd = Result({}, "as the test wants it", answer=Answer.CONTRADICTORY)
+        return odd if planned.tool.name == "look_up_cancellation" else result
+
+    monkeypatch.setattr(calls, "_perform", performed)
+    run = undo(engine, run)
+    assert stopped_as(run) == ("NEEDS_HUMAN", "receipts_contradict")
+
+    closing = {"reason": "The service was switched off for good.", "reference": "ticket 4711"}
+    first = interventions.send(run.pk, "closed_unresolved", person("alice"), closing)
+    interventions.send(run.pk, "closed_unresolved", person("bob"), closing, str(first.pk))
+    run = engine.carry_on(run, until=lambda run: run.is_final)
+
+    assert states(run) == {"submit_refund": "confirmed", "cancel_refund": "unknown"}
+    says = "We could not establish what became of your refund request for order B456."
+    assert case.read(run)["customer_says"]["en"] == says
 
 
 def test_what_was_undone_is_not_done_again_under_its_key(engine: Engine) -> None:
