@@ -76,6 +76,7 @@ def _apply(held: Held, event: InboxEvent) -> None:
             held.progress = held.progress.reviewed()  # there is something new to look at
         case Move.COMPENSATION_APPROVED:
             held.run.undoing, held.run.recovery = True, Recovery.COMPENSATE
+            held.progress = held.progress.reviewed()
             _grant_grace(held)
         case Move.RESUMED_AFTER_REVIEW:
             if held.run.stop_reason in {StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}:

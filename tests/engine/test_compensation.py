@@ -266,6 +266,15 @@ def test_a_run_closed_with_its_undoing_in_doubt_does_not_unsay_that_the_request_
     assert case.read(run)["customer_says"]["en"] == says
 
 
+def test_what_the_agent_repeated_does_not_hold_up_undoing(engine: Engine) -> None:
+    run = too_late(engine)
+    Run.objects.filter(pk=run.pk).update(progress={**run.progress, "repeats": 1})
+
+    run = undo(engine, run)
+
+    assert stopped_as(run) == ("CANCELLED", "cancelled_compensated")
+
+
 def test_what_was_undone_is_not_done_again_under_its_key(engine: Engine) -> None:
     run = undo(engine, too_late(engine))
     done = run.effects.get(operation="submit_refund").value()
