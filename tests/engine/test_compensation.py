@@ -1,8 +1,10 @@
 """Undoing a write that took effect and is not wanted any more: read again first, and then a write with its own life."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from runs import case, interventions
 from runs.domain.effects import Answer, EffectState
@@ -264,6 +266,25 @@ def test_a_run_closed_with_its_undoing_in_doubt_does_not_unsay_that_the_request_
     assert states(run) == {"submit_refund": "confirmed", "cancel_refund": "unknown"}
     says = "We could not establish what became of your refund request for order B456."
     assert case.read(run)["customer_says"]["en"] == says
+
+
+def test_an_undoing_that_nobody_can_pay_for_any_more_can_be_decided_about_again(engine: Engine) -> None:
+    """Past twice the wall time no extension helps: the run must still not stay open for ever."""
+    run = too_late(engine)
+    Run.objects.filter(pk=run.pk).update(created_at=timezone.now() - timedelta(days=3))
+    engine.back_office.fault("B456", "lookup_down")
+    run = undo(engine, run)
+    assert stopped_as(run) == ("LIMIT_REACHED", "same_error_repeated")
+    engine.back_office.clear("B456")
+    Run.objects.filter(pk=run.pk).update(progress={**run.progress, "grace_until": "2000-01-01T00:00+00:00"})
+    run = engine.send(run, "budget_extended", "supervisor", dimension="wall_time", by=24 * 3600, reason="to undo it")
+    assert stopped_as(run) == ("LIMIT_REACHED", "limit_wall_time")
+
+    run = engine.send(run, "resumed_after_review", "alice", reason="the service is back")
+
+    assert stopped_as(run) == ("NEEDS_HUMAN", "cancelled_too_late")
+    run = undo(engine, run)
+    assert stopped_as(run) == ("CANCELLED", "cancelled_compensated")
 
 
 def test_what_the_agent_repeated_does_not_hold_up_undoing(engine: Engine) -> None:
