@@ -16,6 +16,7 @@ from runs.tools.back_office import SUBMIT_REFUND
 from runs.tools.tool import Result
 from tests.engine.conftest import Engine
 from tests.people import person
+from tests.processes import CREDENTIAL
 from tests.states import bring_write
 
 
@@ -294,6 +295,21 @@ def test_what_the_agent_repeated_does_not_hold_up_undoing(engine: Engine) -> Non
     run = undo(engine, run)
 
     assert stopped_as(run) == ("CANCELLED", "cancelled_compensated")
+
+
+@pytest.mark.xfail(strict=True, reason="What was read to judge an undoing says nothing to the contract yet.")
+def test_what_the_service_shows_as_cancelled_is_not_completed_by_keeping_it(engine: Engine) -> None:
+    run = too_late(engine)
+    number = (run.effects.get().receipt or {})["request_id"]
+    headers = {"Idempotency-Key": "somebody-else", **CREDENTIAL}
+    engine.back_office.client.post(f"/refunds/{number}/cancel", headers=headers).raise_for_status()
+    run = undo(engine, run)
+    assert stopped_as(run) == ("NEEDS_HUMAN", "not_reversible")
+    assert "R789 is cancelled" in run.question
+
+    run = engine.send(run, "resumed_after_review", "alice", reason="nothing is left to undo")
+
+    assert run.outcome != "COMPLETED", "the customer would be told that it was accepted"
 
 
 def test_what_was_undone_is_not_done_again_under_its_key(engine: Engine) -> None:
