@@ -59,8 +59,8 @@ class Held:
         return self.lease.now()
 
     def elapsed(self) -> int:
-        """Seconds since the start."""
-        return int((self.now() - self.run.created_at).total_seconds())
+        """Seconds since the start; none where the clock was set back behind it."""
+        return max(0, int((self.now() - self.run.created_at).total_seconds()))
 
     def context(self) -> Context:
         return Context(

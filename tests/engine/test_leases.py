@@ -1,5 +1,6 @@
 """Who holds a run may change it, and nobody else: claims, fences, late results, lost messages, poison."""
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -7,7 +8,7 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from runs import interventions
+from runs import case, interventions
 from runs.engine import calls, commit
 from runs.engine.advance import advance
 from runs.engine.calls import Planned
@@ -166,6 +167,18 @@ def test_an_event_that_arrived_during_a_call_is_looked_at_also_where_the_call_en
     run.refresh_from_db()
     assert run.inbox.get().result == "applied"
     assert run.outcome == "COMPLETED"
+
+
+def test_a_run_begun_by_a_clock_that_was_set_back_since_goes_on(engine: Engine) -> None:
+    """As after a fail-over to a database whose clock is behind: no time was spent, and not less than none."""
+    run = engine.start("D586")
+    Run.objects.filter(pk=run.pk).update(created_at=timezone.now() + timedelta(minutes=5))
+
+    run = engine.carry_on(run)
+
+    assert run.stop_reason == "approval_required"
+    [wall_time] = [line for line in case.read(run)["budgets"] if line["dimension"] == "wall_time"]
+    assert wall_time["spent"] == 0
 
 
 def test_a_run_that_kills_its_workers_is_parked_with_a_reason(engine: Engine, settings: Settings) -> None:
