@@ -25,6 +25,7 @@ from runs.domain.effects import (
     compensated,
     in_doubt,
     may_send,
+    still_contradicted,
     what_a_failure_means,
 )
 from runs.domain.errors import Failure, classify
@@ -258,31 +259,34 @@ def _answered(held: Held, planned: Planned, result: Result | Failure) -> Answer:
         answer, receipt, reason = what_a_failure_means(result, looking), None, result.message
     else:
         answer, receipt, reason = result.answer or Answer.UNREACHABLE, result.receipt, result.reason
-    settle_effect(held, effect, answer, receipt, reason, looked=looking)
+    answer = settle_effect(held, effect, answer, receipt, reason, looked=looking)
     now = next(e for e in held.effects if e.key == planned.key)
     held.put(replace(now, next_look_at=_next_look(held, planned, effect, now, result)))
     if looking:
         held.asked = None
-    return now.last_answer or answer
+    return answer
 
 
 def settle_effect(
     held: Held, effect: Effect, answer: Answer, receipt: Any, reason: str, *, looked: bool = False
-) -> None:
-    """Take an answer in. What permitted the write is read again before it could ever be sent once more."""
+) -> Answer:
+    """Take an answer in. What permitted the write is read again before it could ever be sent once more.
+
+    Returns what it was taken for, in the light of what was said before.
+    """
     if (doubted := in_doubt(effect, answer)) is not answer:
         answer, reason = doubted, "The service says that it is not there, and at another time knew of it"
-    state = after(effect.state, answer)
+    state, unsettled = after(effect.state, answer), still_contradicted(effect, answer)
     held.put(
         replace(
             effect,
             state=state,
-            last_answer=answer,
+            last_answer=effect.last_answer if unsettled else answer,
             answered_at=held.now(),
             look_ups=effect.look_ups + looked,
             next_look_at=None,
             receipt=receipt or effect.receipt,
-            reason=reason,
+            reason=effect.reason if unsettled else reason,
         )
     )
     if state is EffectState.ABSENT:
@@ -294,6 +298,7 @@ def settle_effect(
         assert undoing
         held.put(compensated(undone, undoing))
         held.record("effect_compensated", operation_key=undone.key, by=effect.key)
+    return answer
 
 
 def _next_look(held: Held, planned: Planned, before: Effect, now: Effect, result: Result | Failure) -> datetime | None:

@@ -170,6 +170,51 @@ def test_a_late_word_that_it_is_not_there_is_no_proof_once_the_service_has_ackno
     assert len(engine.calls("B456", "submit")) == 1
 
 
+def test_a_late_declaration_that_nothing_was_done_is_no_proof_against_receipts_that_contradict(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.back_office.fault("B456", "rate_limited", times=1, retry_after=1)
+    perform = calls._perform
+
+    def performed(held: Held, planned: Planned, until: float) -> Any:
+        if planned.tool.name == "look_up_refund":
+            return Result({}, "as the test wants it", answer=Answer.CONTRADICTORY)
+        return perform(held, planned, until)
+
+    monkeypatch.setattr(calls, "_perform", performed)
+    interrupt(monkeypatch, "write", taken_over)
+    run = engine.start("B456")
+    advance(run.pk)
+
+    run = next_worker(run)
+
+    assert late(run)[1] == "not_executed"
+    assert stopped_as(run) == ("NEEDS_HUMAN", "receipts_contradict")
+    assert len(engine.calls("B456", "submit")) == 1
+
+
+@pytest.mark.parametrize("between", [Answer.UNREACHABLE, Answer.NOT_FOUND_YET])
+def test_what_was_acknowledged_is_not_forgotten_over_a_look_up_that_says_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, between: Answer
+) -> None:
+    perform, look_ups = calls._perform, iter((Answer.PENDING, Answer.ABSENT, between, Answer.ABSENT))
+
+    def performed(held: Held, planned: Planned, until: float) -> Any:
+        if planned.tool.name == "look_up_refund":
+            return Result({}, "as the test wants it", answer=next(look_ups))
+        return perform(held, planned, until)
+
+    monkeypatch.setattr(calls, "_perform", performed)
+    engine.back_office.fault("B456", "answer_lost", times=1)
+    run = engine.later(engine.run("B456"))
+    assert stopped_as(run) == ("NEEDS_HUMAN", "receipts_contradict")
+    for _ in range(2):
+        run = engine.send(run, "reconcile_requested", "alice")
+
+        assert stopped_as(run) == ("NEEDS_HUMAN", "receipts_contradict")
+    assert len(engine.calls("B456", "submit")) == 1
+
+
 # A request that may still be on its way
 
 
