@@ -454,10 +454,10 @@ class Product:
         from django.db import connection
 
         from runs.models import Run
-        from tests.faults import soundness
+        from tests.faults import invariants
 
         ledger = self.back_office.client.get("/control/ledger").raise_for_status().json()
-        twice = soundness.duplicates(ledger)
+        twice = invariants.duplicates(ledger)
         known = set(Run.objects.values_list("pk", flat=True))
         lost = sorted(order for order, run in self.started.items() if run not in known)
         stuck = [f"{run.subject} ({run.state}, {run.stop_reason or 'running'})" for run in self.moving()]
@@ -475,7 +475,7 @@ class Product:
             "lost": len(lost),
             "stuck": len(stuck),
             "idle_in_transaction": idle,
-            "wrong": sorted({*soundness.wrongs(ledger), *lost, *stuck}),
+            "wrong": sorted({*invariants.violations(known, ledger), *lost, *stuck}),
             "stopped_for": dict(sorted(outcomes.items())),
         }
 

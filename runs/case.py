@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from runs.domain.budget import Dimension, Ledger, Line
 from runs.domain.contract import Fact, Value
-from runs.domain.effects import INDEFINITE, MEANING, SENDABLE, UNRESOLVED, Answer, Effect
+from runs.domain.effects import INDEFINITE, MEANING, SENDABLE, Answer, Effect
 from runs.domain.interventions import CATALOGUE, FROM_PEOPLE, Declared, Standing, why_not
 from runs.domain.package import VERSION, fold
 from runs.domain.progress import changes
@@ -67,7 +67,7 @@ def package(
         steps = [step for step in steps if step["operation"] in _opening(workflow)]
     checkpoint, checkpoint_step = _last_checkpoint(steps)
     deviation, deviation_step = _first_deviation(run, steps, contract, withheld)
-    written = [_withheld(effect) if withheld else _effect(effect, workflow) for effect in effects]
+    written = [_withheld(effect) if withheld else _effect(effect, workflow, run) for effect in effects]
     says = _customer_says(workflow, context, reason, run.is_final)
     events = _events(run, effects)
     made = {
@@ -120,7 +120,7 @@ def package(
         "forbidden_events": [event for event in events if event["why_not"]],
         "role": run.role,
         "answer_by": run.answer_by,
-        "next_look_at": run.due_at if run.outcome == Outcome.WAITING else None,
+        "next_look_at": run.due_at if run.outcome in {Outcome.WAITING, Outcome.LIMIT_REACHED} else None,
         "holder": run.holder.get_username() if run.is_held() and run.holder else "",
         "held_until": run.held_until if run.is_held() else None,
         "created_at": run.created_at,
@@ -238,7 +238,7 @@ def _withheld(effect: Effect) -> dict[str, Any]:
     return {"operation_key": effect.key, "state": str(effect.state), "unresolved": effect.unresolved}
 
 
-def _effect(effect: Effect, workflow: Workflow | None) -> dict[str, Any]:
+def _effect(effect: Effect, workflow: Workflow | None, run: Run) -> dict[str, Any]:
     tool = workflow.tools.get(effect.plan.operation) if workflow else None
     approver = get_user_model().objects.filter(pk=effect.approved_by).first() if effect.approved_by else None
     return {
@@ -249,14 +249,14 @@ def _effect(effect: Effect, workflow: Workflow | None) -> dict[str, Any]:
         "undoes": effect.undoes,
         "target": effect.plan.target,
         "state": str(effect.state),
-        "unresolved": effect.state in UNRESOLVED,
+        "unresolved": effect.unresolved,
         "sent_at": effect.sent_at,
         "times_sent": effect.times_sent,
         "look_ups": effect.look_ups,
         "last_answer": str(effect.last_answer or ""),
-        "last_answer_means": MEANING[Answer(effect.last_answer)] if effect.last_answer else "",
+        "last_answer_means": MEANING[effect.last_answer] if effect.last_answer else "",
         "last_answer_at": effect.answered_at,
-        "next_look_at": effect.next_look_at,
+        "next_look_at": effect.next_look_at if run.due_at else None,  # of a run that is not due, nobody looks
         "receipt": effect.receipt,
         "reason": effect.reason,
         "plan": {

@@ -30,6 +30,8 @@ from runs.domain.errors import ErrorClass
 from runs.domain.interventions import CATALOGUE, FROM_PEOPLE, EventKind, Permission, Standing, why_not
 from runs.domain.redaction import clean, clean_text, identifiers, redact, redact_text
 from runs.domain.states import Move, Outcome, State
+from runs.engine.advance import nudge
+from runs.engine.commit import ENDED
 from runs.engine.services import service
 from runs.engine.tasks import wake
 from runs.models import Effect, Event, InboxEvent, Refusal, Run
@@ -187,9 +189,8 @@ def take_next(by: User, outcome: str = "") -> Run | None:
     cases = Run.objects.with_people().unclaimed()
     # Those that wait for the machine go on by themselves; they are taken only when asked for.
     waiting = cases.filter(outcome=outcome) if outcome else cases.exclude(outcome=Outcome.WAITING)
-    waiting = waiting.exclude(
-        state=State.AWAITING_APPROVAL
-    )  # a decision has a list of its own, and is not for everybody
+    # A decision has a list of its own, and is not for everybody.
+    waiting = waiting.exclude(state=State.AWAITING_APPROVAL)
     with transaction.atomic():
         run = waiting.most_urgent_first().select_for_update(skip_locked=True, of=("self",)).first()
         if run is None:
@@ -475,7 +476,7 @@ def call_back(by_service: str, message_id: str, payload: Any) -> bool:
             raise Refused("too_many", f"There are {MOST_CALLBACKS} callbacks about this write already.", status=429)
         keep = identifiers(run.input, (effect.operation_key,))
         shown = {**redact(said, known_secrets(), keep), "operation_key": effect.operation_key}
-        why = "The run had ended; kept as evidence." if run.is_final else ""
+        why = ENDED if run.is_final else ""
         InboxEvent.objects.create(
             run=run,
             name=kind.move,
@@ -604,6 +605,8 @@ def _in_words(error: jsonschema_rs.ValidationError, what: str) -> tuple[str, str
     field = ".".join(map(str, error.instance_path)) or what
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Pattern) and not str(error.instance).strip():
         return field, f"{field}: must not be blank."
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.MaxLength):
+        return field, f"{field}: longer than {detail['limit']} characters."
     message = error.message if len(error.message) <= 200 else f"{error.message[:200]}…"
     return field, f"{field}: {message}."
 
@@ -626,16 +629,11 @@ def _list(names: Any) -> str:
 def _wake_after_commit(run_id: UUID) -> None:
     def wake_and_nudge() -> None:
         wake(run_id)
-        _nudge(run_id)
+        nudge(run_id)
 
     # Robust: the event is committed, and a broker that is away must not turn that into an error. The sweeper finds it.
     transaction.on_commit(wake_and_nudge, robust=True)
 
 
 def _nudge_after_commit(run_id: UUID) -> None:
-    transaction.on_commit(lambda: _nudge(run_id), robust=True)
-
-
-def _nudge(run_id: UUID) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify('runs', %s)", [str(run_id)])
+    transaction.on_commit(lambda: nudge(run_id), robust=True)

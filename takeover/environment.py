@@ -13,12 +13,13 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("TAKEOVER_DATA_DIR") or BASE_DIR / ".data").resolve()
+ESCAPED = "; in a password, / ? # and @ are written %2F %3F %23 and %40"
 
 
 def _running_installation() -> dict[str, str]:
@@ -142,23 +143,20 @@ def days(name: str, default: int) -> timedelta | None:
     return timedelta(days=given) if given else None
 
 
-def web_address(name: str) -> str:
+def web_address(name: str, default: str = "") -> str:
     """An address to send to, or nothing."""
-    value = text(name)
-    try:
-        parts = urlsplit(value)
-    except ValueError:
-        parts = urlsplit("")
-    if value and (parts.scheme not in {"http", "https"} or not parts.hostname):
+    value = text(name, default)
+    parts = _parts(value)
+    if value and (parts is None or parts.scheme not in {"http", "https"} or not parts.hostname):
         raise ImproperlyConfigured(f"{name} must look like https://host/path.")  # it may hold a secret: not repeated
     return value
 
 
 def database(url: str, name: str = "DATABASE_URL") -> dict[str, Any]:
     """`postgresql://user:password@host:port/name?host=/socket/folder` as Django's settings for one database."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
-        raise ImproperlyConfigured(f"{name} must look like postgresql://user:password@host:5432/name.")
+    parts = _parts(url)
+    if parts is None or parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
+        raise ImproperlyConfigured(f"{name} must look like postgresql://user:password@host:5432/name{ESCAPED}.")
     query = parse_qs(parts.query)
     return {
         "ENGINE": "django.db.backends.postgresql",
@@ -172,6 +170,19 @@ def database(url: str, name: str = "DATABASE_URL") -> dict[str, Any]:
 
 def broker(url: str) -> str:
     """kombu's spelling of a redis-py address: unix sockets are `redis+socket://`, their database a `virtual_host`."""
-    if not url.startswith("unix://"):
+    parts = _parts(url)
+    if parts is None or parts.scheme not in {"redis", "rediss", "unix"}:
+        raise ImproperlyConfigured(f"REDIS_URL must look like redis://:password@host:6379/0 or unix:///path{ESCAPED}.")
+    if parts.scheme != "unix":
         return url
     return "redis+socket://" + url.removeprefix("unix://").replace("?db=", "?virtual_host=")
+
+
+def _parts(url: str) -> SplitResult | None:
+    """None for what is no address. What Python says about it repeats a piece, which may be one of a password."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - it is read only when asked for
+    except ValueError:
+        return None
+    return parts

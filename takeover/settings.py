@@ -179,7 +179,7 @@ TEXTS_KEPT = env.days("TEXTS_KEPT_DAYS", 0)
 PAYLOADS_KEPT = env.days("PAYLOADS_KEPT_DAYS", 90)
 
 # Services the shipped workflows act on, known by HTTP only.
-BACK_OFFICE_URL = env.text("BACK_OFFICE_URL", "http://127.0.0.1:8801")
+BACK_OFFICE_URL = env.web_address("BACK_OFFICE_URL", "http://127.0.0.1:8801")
 SERVICES: dict[str, Any] = {
     "back_office": {
         "url": BACK_OFFICE_URL,

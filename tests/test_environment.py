@@ -37,6 +37,27 @@ def test_another_kind_of_database_is_refused(address: str) -> None:
             environment.database(address, name)
 
 
+@pytest.mark.parametrize("password", ["wint/er", "wint#er", "wint?er", "wint[er", "wint:er"])
+def test_an_address_whose_password_tears_it_apart_is_refused_and_not_repeated(
+    password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADDRESS", f"https://takeover:{password}/@host:8000/path")
+    for read in (
+        lambda: environment.database(f"postgresql://takeover:{password}/@host/takeover"),
+        lambda: environment.broker(f"redis://:{password}/@host:6379/0"),
+        lambda: environment.web_address("ADDRESS"),
+    ):
+        with pytest.raises(ImproperlyConfigured, match=r"^\w+ must look like \w+://") as refused:
+            read()
+        assert "wint" not in str(refused.value)
+
+
+@pytest.mark.parametrize("address", ["amqp://host", "host:6379", "redis"])
+def test_another_kind_of_broker_is_refused(address: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"^REDIS_URL must look like redis://"):
+        environment.broker(address)
+
+
 GOOD = "whsec_dGFrZW92ZXItdGVzdHMtc2lnbi13aXRoLXRoaXMh"
 
 

@@ -70,6 +70,11 @@ CLASS_OF_CODE: dict[str, ErrorClass] = {
     "refused": ErrorClass.REFUSED,
 }
 
+# What the product itself says of a call. A service that names one of these is not believed, and speaks for itself.
+IN_OUR_WORDS = frozenset(
+    {"unreachable", "no_answer", "interrupted", "tool_missing", "invalid_output", "too_large", "unforeseen"}
+)
+
 # A write that failed this way was not carried out: the service decides these before it executes anything.
 DEFINITELY_NOT_EXECUTED = frozenset(
     {
@@ -102,9 +107,9 @@ class Failure:
     retry_after: float | None = None
 
     @property
-    def silent(self) -> bool:
-        """Whether nobody answered; otherwise `message` is the service's own text, and to be shown as such."""
-        return self.code in {"unreachable", "no_answer", "unforeseen"}
+    def in_our_words(self) -> bool:
+        """Whether `message` is the product's; otherwise it is the service's own text, and to be shown as such."""
+        return self.code in IN_OUR_WORDS
 
     def asked_wait(self) -> timedelta:
         """How long the service asked to be left alone: nothing, or at most `MOST_RETRY_AFTER`."""

@@ -1,6 +1,6 @@
 """The catalogue of events: the only way in which anybody moves a run (docs/rules.md, 10).
 
-Data, not code: the same entries drive the forms, the command line, the API and the help.
+Data, not code: the same entries drive the forms, the command line, the packages and the help.
 """
 
 from collections.abc import Mapping
@@ -84,7 +84,7 @@ class EventKind:
     needs: Declared | None = None
     asks_authority: bool = False  # leads to a look-up at once where a write has an open outcome
     puts_up_again: bool = False  # no approval given before it holds any more
-    checked_again: str = "The preconditions are read again from their sources."
+    checked_again: str = "Before anything new is done, the preconditions are read again from their sources."
 
     @property
     def costs_a_look_up(self) -> bool:

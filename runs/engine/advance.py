@@ -43,8 +43,7 @@ def advance(run_id: UUID) -> bool:
     lease = commit.claim(run_id, settings.ENGINE_LEASE)
     if not lease:
         return False
-    made_as = Run.objects.only("workflow", "workflow_version").get(pk=run_id)
-    held = Held(lease, registry.find(made_as.workflow, made_as.workflow_version))
+    held = Held(lease)
     try:
         if held.run.dispatches > settings.ENGINE_MAX_DISPATCHES:
             return _park(held)
@@ -65,7 +64,7 @@ def _park(held: Held) -> bool:
     taken = held.run.dispatches - 1
     held.resume()
     stop(held, StopReason.CANNOT_DISPATCH, f"It was taken up {taken} times and no worker brought it any further.")
-    _nudge(held)
+    nudge(held.lease.run)
     return held.more_inbox or held.run.inbox.filter(result="").exists()
 
 
@@ -74,7 +73,7 @@ def _drive(held: Held) -> bool:
     read_inbox(held)
     if held.state in FINAL:
         close_unresolved(held)
-        _nudge(held)
+        nudge(held.lease.run)
         return False
     if not _has_something_to_do(held):
         held.give_back(next_due(held))
@@ -89,7 +88,7 @@ def _drive(held: Held) -> bool:
         log.exception("Run %s met an unforeseen error", held.lease.run)
         stop(held, StopReason.UNFORESEEN_ERROR, f"An unforeseen error ({type(problem).__name__}) is in the log.")
         given_back = False
-    _nudge(held)
+    nudge(held.lease.run)
     return given_back or (held.more_inbox and held.state not in FINAL)
 
 
@@ -105,7 +104,7 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 assert verdict.reason
                 if isinstance(outlook.proposal, Ask) and verdict.reason is StopReason.QUESTION_ASKED:
                     # Like a claim: who only ever asks uses its budget up.
-                    held.ledger = held.ledger.reserve(outlook.charge).settle(outlook.charge)
+                    _charge(held, outlook)
                 stop(held, verdict.reason, outlook.found)
             case Kind.RETRY:
                 again_at = _retry_at(held)
@@ -195,7 +194,7 @@ def _ask_approval(held: Held, outlook: Outlook) -> None:
     effect = outlook.effect
     assert effect
     assert held.workflow
-    before = next((known for known in held.effects if known.key == effect.key), None)
+    before = held.effect(effect.key)
     if before and before.digest != effect.digest:
         held.record("plan_replaced", digest=effect.digest, changed=_changes(before.plan, effect.plan))
     expires_at = held.now() + held.workflow.approval_within
@@ -239,10 +238,16 @@ def _refute(held: Held, outlook: Outlook) -> None:
     held.move(Move.CONTRACT_NOT_MET)
     held.move(Move.REVISION_BEGUN)
     held.record("claimed_completion", says=outlook.proposal.says)
-    held.ledger = held.ledger.reserve(outlook.charge).settle(outlook.charge)
+    _charge(held, outlook)
     values = {name: judgement.value for name, judgement in held.judgements().items()}
     attempt = attempt_fingerprint(held.run.policy, "claim", {"says": outlook.proposal.says}, values)
     held.progress = replace(held.progress.observed(attempt), claims=held.progress.claims + 1)
+
+
+def _charge(held: Held, outlook: Outlook) -> None:
+    """A step that calls nobody is paid for at once."""
+    held.ledger = held.ledger.reserve(outlook.charge)
+    calls.spend(held, outlook.charge)
 
 
 def _retry_at(held: Held) -> datetime:
@@ -254,7 +259,7 @@ def _retry_at(held: Held) -> datetime:
     return held.now() + max(wait, held.failure.asked_wait())
 
 
-def _nudge(held: Held) -> None:
+def nudge(run_id: UUID) -> None:
     """Tell open screens to look again. Outside the commit, whose speed it would halve; a lost nudge costs seconds."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify('runs', %s)", [str(held.lease.run)])
+        cursor.execute("SELECT pg_notify('runs', %s)", [str(run_id)])

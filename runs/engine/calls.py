@@ -131,7 +131,7 @@ def _perform(held: Held, planned: Planned, until: float) -> Result | Failure:
 
 
 def _call(held: Held, planned: Planned) -> Call:
-    effect = next((known for known in held.effects if known.key == planned.key), None)
+    effect = held.effect(planned.key)
     may_still_arrive = effect is not None and not _can_no_longer_arrive(held, effect)
     return Call(planned.tool.name, planned.params, planned.key, may_still_arrive)
 
@@ -178,7 +178,7 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
         held.learn(
             Fact(planned.learns, result.data, planned.tool.source, held.now(), result.reference, held.run.stretch)
         )
-    _spend(held, planned.charge)
+    spend(held, planned.charge)
     if isinstance(result, Failure):
         held.failed(planned, result)
     else:
@@ -197,7 +197,7 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
         "response": data,
     }
     held.pending.settled_steps.append(settled)
-    effect = next((e for e in held.effects if e.key == planned.key), None)
+    effect = held.effect(planned.key)
     held.in_hand = {
         "seq": step["seq"],
         "summary": settled["summary"],
@@ -227,10 +227,11 @@ class _Known:
 
 
 def _known(held: Held, planned: Planned) -> _Known:
+    effect = held.effect(planned.key)
     return _Known(
         values={name: judged.value for name, judged in held.judgements().items()},
         fact=held.facts.get(planned.learns),
-        effect=next((effect.state for effect in held.effects if effect.key == planned.key), None),
+        effect=effect.state if effect else None,
     )
 
 
@@ -243,7 +244,8 @@ def _gain(before: _Known, after: _Known) -> Gain:
     )
 
 
-def _spend(held: Held, charge: Charge) -> None:
+def spend(held: Held, charge: Charge) -> None:
+    """What was reserved is spent. A soft mark that this crosses is put on record."""
     before = held.ledger.crossed_soft()
     held.ledger = held.ledger.settle(charge)
     for dimension in held.ledger.crossed_soft():
@@ -253,14 +255,16 @@ def _spend(held: Held, charge: Charge) -> None:
 
 def _answered(held: Held, planned: Planned, result: Result | Failure) -> Answer:
     """What a submission's or a look-up's answer means for the write."""
-    effect = next(e for e in held.effects if e.key == planned.key)
+    effect = held.effect(planned.key)
+    assert effect
     looking = planned.tool.kind is StepKind.LOOK_UP
     if isinstance(result, Failure):
         answer, receipt, reason = what_a_failure_means(result, looking), None, result.message
     else:
         answer, receipt, reason = result.answer or Answer.UNREACHABLE, result.receipt, result.reason
     answer = settle_effect(held, effect, answer, receipt, reason, looked=looking)
-    now = next(e for e in held.effects if e.key == planned.key)
+    now = held.effect(planned.key)
+    assert now
     held.put(replace(now, next_look_at=_next_look(held, planned, effect, now, result)))
     if looking:
         held.asked = None
@@ -323,7 +327,7 @@ def settle_interrupted(held: Held) -> None:
     # Each intent's commit settles the call before it, so only the latest can be open.
     for row in Step.objects.filter(run=held.run, seq=held.run.steps, status=StepStatus.INTENT):
         held.run.stretch += 1  # how long ago that was, nobody knows: what was read before is read again
-        _spend(held, {Dimension(name): amount for name, amount in row.charge.items()})
+        spend(held, {Dimension(name): amount for name, amount in row.charge.items()})
         held.pending.settled_steps.append(
             {
                 "seq": row.seq,

@@ -178,7 +178,7 @@ def _take_late_result(held: Held, event: InboxEvent) -> None:
     if held.state in FINAL:
         raise NotPossible(ENDED)
     found = event.payload
-    effect = next((known for known in held.effects if known.key == found.get("operation_key")), None)
+    effect = held.effect(found.get("operation_key", ""))
     try:
         answer = Answer(found["answer"])
         if effect is None or not still_answers(effect, answer, found.get("attempt", 0)):

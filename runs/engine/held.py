@@ -20,7 +20,8 @@ from runs.models import InboxEvent, Run
 from runs.models.event import canonical
 from runs.models.run import ledger_as_json
 from runs.secrets import known_secrets
-from runs.workflows.definition import Context, Workflow
+from runs.workflows import registry
+from runs.workflows.definition import Context
 
 if TYPE_CHECKING:
     from runs.engine.calls import Planned
@@ -31,10 +32,10 @@ def pace(wait: timedelta) -> timedelta:
 
 
 class Held:
-    def __init__(self, lease: Lease, workflow: Workflow | None) -> None:
+    def __init__(self, lease: Lease) -> None:
         self.lease = lease
-        self.workflow = workflow
         self.run = Run.objects.get(pk=lease.run)
+        self.workflow = registry.find(self.run.workflow, self.run.workflow_version)
         self.facts: dict[str, Fact] = {row.name: row.value() for row in self.run.facts.all()}
         self.effects: list[Effect] = [row.value() for row in self.run.effects.all()]
         self.ledger: Ledger = self.run.ledger

@@ -202,7 +202,7 @@ def _found(held: Held, s: Situation, found: str, authorised: Judgement | None, e
         return found
     if held.failure and held.failed_call:
         source, said = held.failed_call.tool.source, held.failure.message
-        return f"The {source}: {said}" if held.failure.silent else f"The {source} answered: “{said}”"
+        return f"The {source}: {said}" if held.failure.in_our_words else f"The {source} answered: “{said}”"
     effect = held.effects[-1] if held.effects else None
     if found or not effect:
         return found

@@ -51,7 +51,7 @@ def next_undo(held: Held, workflow: Workflow, context: Context) -> NextUndo:
         obstacles += [why_not] if why_not else []
         actions.append(action_of(effect, reversible=not why_not))
     next_one = plan(actions)
-    if next_one.mode is not Recovery.COMPENSATE or not next_one.actions:
+    if next_one.mode is not Recovery.COMPENSATE or next_one.nothing_to_undo:
         return NextUndo(Recovery.MANUAL, " ".join(obstacles))
     first = next(effect for effect in standing if effect.key == next_one.actions[0])
     undoing = _undoing(held, workflow, context, first)
@@ -71,8 +71,7 @@ def _undoing(held: Held, workflow: Workflow, context: Context, effect: Effect) -
     fact = context.facts[fact_about(effect)]
     planned = workflow.undo[effect.plan.operation].plan(effect, fact)
     key = compensation_key(effect.key)
-    known = next((one for one in held.effects if one.key == key), None)
-    if known:
+    if known := held.effect(key):
         return replace(known, plan=planned)
     return Effect(key, EffectState.PLANNED, planned, context.now, undoes=effect.key)
 

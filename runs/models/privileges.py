@@ -15,6 +15,8 @@ MAY = {
     **dict.fromkeys(LAW, "SELECT"),
     **dict.fromkeys(KEPT, "SELECT, INSERT, UPDATE"),
 }
+BEYOND = {**dict.fromkeys(RECORD, "which is written once"), **dict.fromkeys(LAW, "which only migrations change")}
+BEYOND_ITS_WORK = "which its work does not need"
 ELSEWHERE = "SELECT, INSERT, UPDATE, DELETE"  # sessions, accounts and what is no part of a run
 FORGETTING = ("runs_forget_texts", "runs_forget_payloads")  # for retention: they check what they are asked for
 
@@ -36,9 +38,11 @@ SELECT relname, relkind FROM pg_class
 """
 CAN = """
 SELECT relname, pg_has_role(current_user, relowner, 'MEMBER'),
-       array_remove(ARRAY[CASE WHEN has_any_column_privilege(oid, 'UPDATE') THEN 'UPDATE' END,
+       array_remove(ARRAY[CASE WHEN has_any_column_privilege(oid, 'INSERT') THEN 'INSERT' END,
+                          CASE WHEN has_any_column_privilege(oid, 'UPDATE') THEN 'UPDATE' END,
                           CASE WHEN has_table_privilege(oid, 'DELETE') THEN 'DELETE' END,
-                          CASE WHEN has_table_privilege(oid, 'TRUNCATE') THEN 'TRUNCATE' END], NULL)
+                          CASE WHEN has_table_privilege(oid, 'TRUNCATE') THEN 'TRUNCATE' END,
+                          CASE WHEN has_table_privilege(oid, 'TRIGGER') THEN 'TRIGGER' END], NULL)
   FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(%s) ORDER BY relname
 """
 AWAKE = """
@@ -82,20 +86,22 @@ def make_role(name: str, password: str, owner: str) -> None:
 
 def grant(role: str, owner: str) -> None:
     """Let `role` do what `MAY` says in the owner's tables and no more; said anew after every migration, so that new
-    tables are covered and what was granted by hand is gone.
+    tables are covered and what was granted by hand is gone, to `role` or to everybody.
     """
     connection, to = connections[owner], sql.Identifier(role)
     with transaction.atomic(using=owner), connection.cursor() as cursor:
         cursor.execute("SELECT current_database(), current_schema()")
         database, schema = map(sql.Identifier, cursor.fetchone())
         cursor.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(database, to))
+        # Who may make functions there makes the owner's run them: the better match wins, not PostgreSQL's own.
+        cursor.execute(sql.SQL("REVOKE CREATE ON SCHEMA {} FROM PUBLIC").format(schema))
         cursor.execute(sql.SQL("REVOKE ALL ON SCHEMA {} FROM {}").format(schema, to))
         cursor.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, to))
         cursor.execute(OWNED)
         for name, kind in cursor.fetchall():
             what = sql.SQL("SEQUENCE {}" if kind == "S" else "TABLE {}").format(sql.Identifier(name))
             may = sql.SQL("USAGE" if kind == "S" else MAY.get(name, ELSEWHERE))
-            cursor.execute(sql.SQL("REVOKE ALL ON {} FROM {}").format(what, to))
+            cursor.execute(sql.SQL("REVOKE ALL ON {} FROM {}, PUBLIC").format(what, to))
             cursor.execute(sql.SQL("GRANT {} ON {} TO {}").format(may, what, to))
         cursor.execute(
             "SELECT proname FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND proname = ANY(%s)",
@@ -108,9 +114,12 @@ def grant(role: str, owner: str) -> None:
 def shortcomings(using: str = DEFAULT_DB_ALIAS) -> list[str]:
     """Why the record is not safe from the role that this process signs in as, in sentences; empty where it is."""
     with connections[using].cursor() as cursor:
-        cursor.execute("SELECT current_user, rolsuper FROM pg_roles WHERE rolname = current_user")
-        role, is_superuser = cursor.fetchone()
-        cursor.execute(CAN, [list(RECORD)])
+        cursor.execute(
+            "SELECT current_user, rolsuper, current_schema(), has_schema_privilege(current_schema(), 'CREATE')"
+            " FROM pg_roles WHERE rolname = current_user"
+        )
+        role, is_superuser, schema, makes_objects = cursor.fetchone()
+        cursor.execute(CAN, [list(MAY)])
         tables = cursor.fetchall()
         cursor.execute(AWAKE, [list(GUARDS)])
         awake = {name for (name,) in cursor.fetchall()}
@@ -123,11 +132,17 @@ def shortcomings(using: str = DEFAULT_DB_ALIAS) -> list[str]:
         )
     else:
         found += [
-            f"The role {role} may {' and '.join(verbs)} on {table}, which is written once: "
+            f"The role {role} may {' and '.join(more)} on {table}, {BEYOND.get(table, BEYOND_ITS_WORK)}: "
             "run manage.py migrate with OWNER_DATABASE_URL, which puts that right."
             for table, _, verbs in tables
-            if verbs
+            if (more := [verb for verb in verbs if verb not in MAY[table]])
         ]
+        if makes_objects:
+            found.append(
+                f"The role {role} may make functions in the schema {schema}, by which it can act as the owner: run "
+                f"manage.py migrate with OWNER_DATABASE_URL, or REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC as the "
+                "owner of the schema."
+            )
     found += [
         f"The guard {name} on {table} is missing or switched off: the database does not keep that rule any more."
         for name, table in GUARDS.items()

@@ -1,6 +1,5 @@
 """The back office's tools: who may act, orders, policies, and refunds with their look-up by operation key."""
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -8,10 +7,10 @@ from urllib.parse import quote
 from runs.domain.effects import Answer, names, names_otherwise
 from runs.domain.errors import Failure
 from runs.domain.states import StepKind
+from runs.domain.telling import QUOTABLE
 from runs.tools.tool import Call, Result, Service, Tool, ToolFailed
 
 SERVICE = "back_office"
-IDENTIFIER = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
 def _field(data: Mapping[str, Any], name: str, kind: type) -> Any:
@@ -188,7 +187,7 @@ def _identifier(record: Mapping[str, Any], name: str) -> str:
     value = record.get(name)
     if value is None:
         return ""
-    if not isinstance(value, str) or not IDENTIFIER.fullmatch(value):
+    if not isinstance(value, str) or not QUOTABLE.fullmatch(value):
         raise ToolFailed(Failure("invalid_output", f"The answer's {name} is not a reference."))
     return value
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx2
 
-from runs.domain.errors import CLASS_OF_CODE, Failure
+from runs.domain.errors import CLASS_OF_CODE, IN_OUR_WORDS, Failure
 from runs.tools.tool import ToolFailed
 
 log = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ def _failure(status: int, headers: Mapping[str, str], data: Mapping[str, Any]) -
         return Failure("unavailable", message, retry_after=retry_after)
     # The service's own stable code goes before its status, but never makes a server's fault a definite refusal.
     code = data.get("code") if 400 <= status < 500 else None
-    if isinstance(code, str) and code in CLASS_OF_CODE and code != "refused":
+    if isinstance(code, str) and code in CLASS_OF_CODE.keys() - IN_OUR_WORDS - {"refused"}:
         return Failure(code, message)
     return Failure(CODE_OF_STATUS.get(status, f"http_{status}"), message)
 

@@ -1,7 +1,7 @@
 """What a workflow declares. Everything else about a run follows from the rules; a workflow adds no rule of its own."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +11,7 @@ from runs.domain.contract import Evaluation, Fact, Judgement, evaluate, unknown
 from runs.domain.decision import FactsState
 from runs.domain.effects import Effect, WritePlan
 from runs.domain.proposals import Proposal
-from runs.domain.states import StopReason
+from runs.domain.states import StepKind, StopReason
 from runs.domain.telling import Wording
 from runs.tools.tool import Tool
 
@@ -116,15 +116,24 @@ class Workflow:
         about = self.customer_says.subject
         if about not in self.input_schema.get("required", ()):
             raise ValueError(f"Workflow {self.name!r} tells customers about {about!r}, which its input may leave out.")
-        for read in self.reads:
-            if read.tool not in self.tools:
-                raise ValueError(f"Workflow {self.name!r} reads {read.fact!r} by a tool it does not have.")
+        opens = [read.opens for read in self.reads]
+        if opens != sorted(opens, reverse=True):
+            # Whether somebody may see a record is asked before it is read.
+            raise ValueError(f"Workflow {self.name!r}: the reads that open come first.")
+        for what, name, kind in self._named_tools():
+            tool = self.tools.get(name)
+            if tool is None or tool.kind is not kind:
+                raise ValueError(f"Workflow {self.name!r}: {what} by {name!r}, and it has no {kind} tool of that name.")
+
+    def _named_tools(self) -> Iterator[tuple[str, str, StepKind]]:
+        """Every tool that is named somewhere: for what, its name, and the kind that it has to be."""
+        yield from ((f"{read.fact!r} is read", read.tool, StepKind.READ) for read in self.reads)
         for tool in self.tools.values():
-            if tool.look_up and tool.look_up not in self.tools:
-                raise ValueError(f"Workflow {self.name!r}: {tool.name!r} is looked up by a tool it does not have.")
+            if tool.kind is StepKind.WRITE:
+                yield f"{tool.name!r} is looked up", tool.look_up, StepKind.LOOK_UP
         for name, undo in self.undo.items():
-            if name not in self.tools or undo.read not in self.tools:
-                raise ValueError(f"Workflow {self.name!r}: undoing {name!r} names a tool it does not have.")
+            yield "what can be undone is written", name, StepKind.WRITE
+            yield f"whether {name!r} can be undone is read", undo.read, StepKind.READ
 
     def judge(self, context: Context) -> Evaluation:
         """The contract with every assertion's value. One that cannot be judged is UNKNOWN, and says so."""

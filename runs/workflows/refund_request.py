@@ -176,6 +176,9 @@ def accepted(c: Context) -> Judgement:
     match effect.state:
         case EffectState.CONFIRMED:
             return met(_from_the_service(effect, f"accepted as {(effect.receipt or {}).get('request_id')}"))
+        case EffectState.COMPENSATED:
+            number = (effect.receipt or {}).get("request_id")
+            return unmet(_from_the_service(effect, f"accepted as {number}, and undone since"))
         case EffectState.REJECTED:
             return unmet(_from_the_service(effect, f"refused: {effect.reason}"))
         case EffectState.ABSENT:
@@ -189,7 +192,7 @@ def accepted(c: Context) -> Judgement:
 def receipt_matches(c: Context) -> Judgement:
     effect = c.effect
     receipt = effect.receipt if effect else None
-    if not effect or effect.state is not EffectState.CONFIRMED or not receipt:
+    if not effect or effect.state not in {EffectState.CONFIRMED, EffectState.COMPENSATED} or not receipt:
         return unknown("no receipt")
     if not names(receipt, {"order_id": c.input["order_id"], "operation_key": effect.key}):
         return unmet(_from_the_service(effect, "the receipt names another order or another operation"))
@@ -318,7 +321,7 @@ def question(c: Context, reason: StopReason, found: str) -> str:
         case StopReason.APPROVAL_EXPIRED:
             return f"Nobody decided on the refund of order {order} in time. Should it be put up for approval again?"
         case StopReason.CANCELLED_TOO_LATE:
-            return f"The refund of order {order} was accepted before it could be cancelled. Keep it or undo it?"
+            return f"The refund of order {order} was accepted before the cancellation. Undo it, or go on and keep it?"
         case StopReason.NOT_REVERSIBLE:
             return f"{found} What should become of the refund of order {order}?"
         case StopReason.NO_PROGRESS:

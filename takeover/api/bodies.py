@@ -1,9 +1,11 @@
-"""How much of a request to the API is read at all: Django itself would first put a body of any size on the disk."""
+"""How much of a request is read at all: Django itself would first put any body of any size on the disk."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
-MOST_BYTES = 16 * 1024
+from django.conf import settings
+
+MOST_BYTES = 16 * 1024  # of a call to the API; of a form, as many as Django will take
 API = "/api/"
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -12,18 +14,20 @@ Application = Callable[[dict[str, Any], Receive, Send], Coroutine[Any, Any, None
 
 
 class ShortBodies:
-    """Hands on one byte more than is allowed and no further: enough for a view to see that it is too much."""
+    """Hands on one byte more than is allowed and no further: enough to see that it is too much."""
 
     def __init__(self, application: Application) -> None:
         self.application = application
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        is_ours = scope["type"] == "http" and scope["path"].startswith(API)
-        await self.application(scope, _short(receive) if is_ours else receive, send)
+        if scope["type"] == "http":
+            is_call = scope["path"].startswith(API)
+            receive = _short(receive, MOST_BYTES if is_call else settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        await self.application(scope, receive, send)
 
 
-def _short(receive: Receive) -> Receive:
-    left = MOST_BYTES + 1
+def _short(receive: Receive, most: int) -> Receive:
+    left = most + 1
 
     async def receive_short() -> Mapping[str, Any]:
         nonlocal left

@@ -151,7 +151,8 @@ def context(run: Run, person: User) -> dict[str, Any]:
     case = cases.read(run)
     inbox = list(run.inbox.order_by("-id").select_related("actor")[:20])
     pending = [event for event in inbox if not event.result]
-    last = next((event for event in inbox if event.result not in {"", PROPOSED}), None)
+    # What a service said too late is on record, and nobody here was waiting for it.
+    last = next((event for event in inbox if event.actor_id and event.result not in {"", PROPOSED}), None)
     not_done = last if last and last.result == REFUSED_AFTERWARDS and last.settled_at else None
     everything = actions(case, run, person)
     forbidden = [action for action in everything if action.why_not and action.near]
@@ -211,7 +212,7 @@ def case_body(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
 def package(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """The handoff package as it was written with the stop; for a run that has none, what is recorded now."""
     _person, run = desk.case_for(request, run_id)
-    written = run.handoffs.last() if run.outcome else None
+    written = run.handoffs.filter(version=run.stretch).last() if run.outcome else None
     answer = JsonResponse(
         written.package if written else cases.read(run), json_dumps_params={"indent": 2, "ensure_ascii": False}
     )

@@ -193,7 +193,7 @@ class Row:
 
 
 def _writes(counted: dict[str, int]) -> tuple[str, str]:
-    """The state of a run's writes in a few words, the worst first, and its mark."""
+    """The state of a run's writes in a few words, the worst first, and its mark. What undid another shows in that."""
 
     def number(*states: EffectState) -> int:
         return sum(counted.get(state, 0) for state in states)
@@ -206,6 +206,10 @@ def _writes(counted: dict[str, int]) -> tuple[str, str]:
         return ngettext("%d refused", "%d refused", n) % n, "unmet"
     if n := number(EffectState.CONFIRMED):
         return ngettext("%d confirmed", "%d confirmed", n) % n, "met"
+    if n := number(EffectState.COMPENSATED):
+        return ngettext("%d undone", "%d undone", n) % n, "none"
+    if n := number(EffectState.ABSENT):
+        return ngettext("%d never arrived", "%d never arrived", n) % n, "none"
     if n := number(EffectState.PLANNED, EffectState.APPROVED):
         return ngettext("%d proposed", "%d proposed", n) % n, "none"
     return _("none sent"), "none"
@@ -213,7 +217,9 @@ def _writes(counted: dict[str, int]) -> tuple[str, str]:
 
 def _effects_of(runs: list[Run]) -> dict[uuid.UUID, dict[str, int]]:
     counted: dict[uuid.UUID, dict[str, int]] = {run.pk: {} for run in runs}
-    found = Effect.objects.filter(run__in=list(counted)).order_by().values_list("run", "state").annotate(n=Count("pk"))
+    undid = Q(state=EffectState.CONFIRMED) & ~Q(undoes="")
+    wanted = Effect.objects.filter(run__in=list(counted)).exclude(undid).order_by()
+    found = wanted.values_list("run", "state").annotate(n=Count("pk"))
     for run_id, state, number in found:
         counted[run_id][state] = number
     return counted

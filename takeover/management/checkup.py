@@ -24,7 +24,8 @@ from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 
 from runs.domain.effects import UNRESOLVED
-from runs.models import Effect, InboxEvent, Run, Worker
+from runs.models import Effect, Event, InboxEvent, Run, Seal, Worker
+from runs.models.privileges import shortcomings
 from runs.models.run import RunQuerySet
 from runs.workflows import registry
 from takeover.celery import app
@@ -223,6 +224,16 @@ def sessions() -> Finding:
             [TOO_LONG.total_seconds()],
         )
         idle = cursor.fetchall()
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND query = '<insufficient privilege>'"
+        )
+        hidden = cursor.fetchone()[0]
+    if hidden and not idle:
+        return unknown(
+            f"None of this role's sessions is idle in a transaction; what {count(hidden, 'session')} of other roles "
+            "may hold open, only a role with pg_read_all_stats sees."
+        )
     if not idle:
         return ok("Nobody holds a transaction open.")
     pid, name, since = idle[0]
@@ -230,6 +241,23 @@ def sessions() -> Finding:
         f"{count(len(idle), 'session')} idle in a transaction, the oldest for {spell(since)} (server process {pid}, "
         f"{name or 'no name'}), which holds locks and keeps old rows: end it with pg_terminate_backend({pid})."
     )
+
+
+def protection() -> Finding:
+    found = shortcomings()
+    return warning(" ".join(found)) if found else ok("The record is kept from the application, and every guard stands.")
+
+
+def seals() -> Finding:
+    last = Seal.objects.latest_one()
+    waiting = Event.objects.after(last.place).filter(id__gt=last.floor) if last else Event.objects.after((0, 0))
+    oldest = waiting.first()
+    if oldest and (waits := now() - oldest.at) > TOO_LONG:
+        return warning(
+            f"An event of {spell(waits)} ago is not sealed yet: see whether a sweeper runs, what its log says of the "
+            "key (AUDIT_KEY), and whether a session keeps a transaction open."
+        )
+    return ok(f"The record is sealed, up to seal {last.number}." if last else "There is nothing to seal yet.")
 
 
 # What carries runs on
@@ -375,11 +403,13 @@ def services() -> Finding:
 
 
 def _no_answer(name: str, url: str) -> str:
+    parts = urlsplit(url)
+    where = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"  # what stands around the host may be a credential
     try:
         status = httpx2.get(url, timeout=WAIT, trust_env=False).status_code
     except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
-        return f"{name} at {url} does not answer ({first_line(problem)})"
-    return f"{name} at {url} answers with {status}" if status >= 500 else ""
+        return f"{name} at {where} does not answer ({first_line(problem)})"
+    return f"{name} at {where} answers with {status}" if status >= 500 else ""
 
 
 CHECKS = (
@@ -394,6 +424,8 @@ CHECKS = (
     Check("isolation", isolation, of_database=True),
     Check("migrations", migrations, of_database=True),
     Check("sessions", sessions, of_database=True),
+    Check("record", protection, of_database=True),
+    Check("seals", seals, of_database=True),
     Check("broker", broker),
     Check("workers", workers, of_database=True),
     Check("sweepers", sweepers, of_database=True),

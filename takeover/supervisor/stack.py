@@ -58,6 +58,7 @@ class Stack:
             "PYTHONUNBUFFERED": "1",
         }
         self.owner = self.env.pop("OWNER_DATABASE_URL", "")  # for the migration alone
+        self.audit_key = self.env.pop("AUDIT_KEY", "")  # for the sweeper alone: not for the database's server
 
     @property
     def job_env(self) -> dict[str, str]:
@@ -107,7 +108,7 @@ class Stack:
         own_back_office = self.options.demo and not os.environ.get("BACK_OFFICE_URL")
         services = [self._back_office()] if own_back_office else []
         workers = [self._worker(number) for number in range(1, self.options.workers + 1)]
-        sweeper = Child("sweeper", _python("manage.py", "sweep"), self.job_env)
+        sweeper = Child("sweeper", _python("manage.py", "sweep"), self.job_env | {"AUDIT_KEY": self.audit_key})
         self.watch.bring_up(services, [*workers, sweeper], [self._web()])
 
     def fill_the_demo(self) -> None:

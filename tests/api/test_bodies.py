@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -10,6 +13,7 @@ from takeover.api.bodies import MOST_BYTES, Send, ShortBodies
 from takeover.api.bodies import Receive as Receiving
 from takeover.asgi import application
 
+MOST_OF_A_FORM = 2_621_440  # bytes, Django's own limit
 END = {"type": "http.disconnect"}
 
 
@@ -37,11 +41,19 @@ def test_the_site_is_behind_it() -> None:
     assert isinstance(application, ShortBodies)
 
 
-@pytest.mark.parametrize("pieces", [(b"x" * 10_000,) * 50, (b"x" * 1_000_000,), (b"x" * MOST_BYTES, b"x", b"x")])
-def test_a_body_that_is_too_long_ends_one_byte_after_its_limit(pieces: tuple[bytes, ...]) -> None:
-    *body, end = handed_on("/api/callbacks/back_office/", *pieces)
+@pytest.mark.parametrize(("path", "most"), [("/api/callbacks/back_office/", MOST_BYTES), ("/sign-in/", MOST_OF_A_FORM)])
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (b"x" * 10_000,) * 300,
+        (b"x" * 3_000_000,),
+        (b"x" * MOST_BYTES, b"x" * (MOST_OF_A_FORM - MOST_BYTES), b"x", b"x"),
+    ],
+)
+def test_a_body_that_is_too_long_ends_one_byte_after_its_limit(path: str, most: int, pieces: tuple[bytes, ...]) -> None:
+    *body, end = handed_on(path, *pieces)
 
-    assert sum(len(event["body"]) for event in body) == MOST_BYTES + 1
+    assert sum(len(event["body"]) for event in body) == most + 1
     assert [event["more_body"] for event in body] == [True] * (len(body) - 1) + [False]
     assert end == END
 
@@ -54,3 +66,16 @@ def test_everything_else_is_handed_on_as_it_came(path: str, pieces: tuple[bytes,
 
     assert [event["body"] for event in body] == list(pieces)
     assert [event["more_body"] for event in body] == [True, False]
+
+
+def test_a_form_that_is_too_long_is_refused_and_not_cut_short(live_site: str) -> None:
+    """Over a real connection and in pieces, so that nothing says beforehand how long it is."""
+    address, token = urlsplit(live_site), "x" * 32
+    sent = {"Content-Type": "application/x-www-form-urlencoded", "Cookie": f"csrftoken={token}"}
+    form = [f"csrfmiddlewaretoken={token}&username=".encode(), *[b"a" * 500_000] * 8]
+    with closing(HTTPConnection(address.hostname or "", address.port, timeout=20)) as door:
+        door.request("POST", "/sign-in/", iter(form), sent, encode_chunked=True)
+        answer = door.getresponse()
+        answer.read()
+
+    assert answer.status in {400, 413}  # Django's releases differ

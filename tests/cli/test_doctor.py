@@ -22,7 +22,7 @@ from pytest_django.fixtures import Settings
 
 from runs.domain.effects import EffectState
 from runs.domain.states import StopReason
-from runs.models import InboxEvent, Run, Worker
+from runs.models import Event, InboxEvent, Run, Worker
 from takeover.management import checkup
 from takeover.management.checkup import CHECKS, Check, Finding, Level
 from takeover.supervisor.children import CLONE
@@ -50,11 +50,17 @@ def doctor(*words: str) -> tuple[int, str]:
 
 
 def test_a_healthy_installation_has_nothing_but_good_lines(
-    worker: Standing, sweeper: Standing, back_office: BackOffice, settings: Settings
+    worker: Standing,
+    sweeper: Standing,
+    back_office: BackOffice,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings.DEMO = True
     settings.SERVICES = {"back_office": {"url": back_office.url, "token": "demo-key"}}
     wait_until(lambda: {row.kind for row in Worker.objects.all()} == {"worker", "sweeper"}, within=30)
+
+    monkeypatch.setattr(checkup, "shortcomings", list)  # the tests' own role owns the tables
 
     code, out = doctor()
 
@@ -156,6 +162,14 @@ def test_a_setting_that_contradicts_is_named(
     assert says in found.says
 
 
+def test_a_credential_in_an_address_is_not_repeated(settings: Settings) -> None:
+    address = "http://us:winter@127.0.0.1:1/winter?key=winter"
+    settings.SERVICES = {"back_office": {"url": address, "token": "x"}}
+    says = look("services").says
+    assert says.startswith("back_office at http://127.0.0.1:1 does not answer")
+    assert "winter" not in says
+
+
 def test_a_worker_with_a_pool_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert look("connections").level is Level.OK
     monkeypatch.setenv("WORKER", "1")
@@ -181,6 +195,22 @@ def test_a_migration_that_is_missing_or_unknown_is_named(db: None) -> None:
         "runs", max(name for app, name in recorder.applied_migrations() if app == "runs" and name < "9")
     )
     assert look("migrations").level is Level.BROKEN
+
+
+def test_a_record_that_its_application_could_change_is_named(db: None) -> None:
+    found = look("record")
+    assert found.level is Level.WARNING
+    assert "the record is not protected" in found.says
+
+
+def test_an_event_that_is_not_sealed_for_long_is_named(db: None) -> None:
+    assert look("seals").level is Level.OK
+    run = rows.run("B456", person("alice"))
+    rows.event(run, "stopped")
+    Event.objects.update(at=AN_HOUR_AGO)
+    found = look("seals")
+    assert found.level is Level.WARNING
+    assert "is not sealed yet" in found.says
 
 
 def test_clocks_that_differ_are_named(db: None, monkeypatch: pytest.MonkeyPatch) -> None:

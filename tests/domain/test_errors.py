@@ -56,9 +56,13 @@ def test_a_service_is_left_alone_as_long_as_it_asks_within_bounds(asked: float |
     assert Failure("rate_limited", "", retry_after=asked).asked_wait() == timedelta(seconds=granted)
 
 
-def test_a_failure_speaks_for_nobody_only_where_nobody_answered() -> None:
+def test_a_failure_is_told_in_the_services_words_unless_the_product_alone_can_know_it() -> None:
     codes = {*CLASS_OF_CODE, "unforeseen", "teapot", ""}
-    assert {code for code in codes if Failure(code, "").silent} == {"unreachable", "no_answer", "unforeseen"}
+    theirs = {code for code in codes if not Failure(code, "").in_our_words}
+    assert theirs == {
+        *("unavailable", "rate_limited", "credential_refused", "access_denied", "invalid_input", "key_reused"),
+        *("not_found", "refused", "teapot", ""),
+    }
 
 
 def test_a_refusal_need_not_point_at_a_field() -> None:

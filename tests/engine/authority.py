@@ -180,7 +180,6 @@ HEARD: Mapping[str, Callable[[Reply], Reply]] = {
     "the index, which lags": _lags,
     "two records that differ": _contradicts_itself,
 }
-SILENT = ("nothing", "no connection")
 WRITES = frozenset({"submit", "cancel"})
 NOT_DONE = frozenset({"no connection", "429, not executed", "401", "403", "404", "422"})
 

@@ -147,7 +147,9 @@ def test_the_package_of_a_stop_agrees_with_the_record(engine: Engine, reason: st
     assert (package["state"], package["outcome"], package["stop_reason"]) == (run.state, run.outcome, reason)
     assert package["error"] == {"class": run.error_class, "count": run.error_count}
     assert package["acceptance"] == run.acceptance
-    assert package["next_look_at"] == (run.due_at.isoformat() if run.outcome == "WAITING" and run.due_at else None)
+    # While an approval is awaited, that instant is the end of the time for a decision.
+    asked_again = None if run.state == "awaiting_approval" else run.due_at
+    assert package["next_look_at"] == (asked_again and asked_again.isoformat())
     assert agreed(package) == agreed(recorded)
     assert_sound(recorded)
 
@@ -163,6 +165,10 @@ def test_a_wait_says_when_it_ends_and_a_case_by_when_it_wants_an_answer(engine: 
     waiting = case.read(STORIES["effect_pending"](engine))
     assert waiting["next_look_at"]
     assert waiting["answer_by"] is None
+
+    followed_up = case.read(STORIES["limit_status_checks"](engine))
+    assert followed_up["next_look_at"]
+    assert followed_up["answer_by"]
 
     handed_over = case.read(STORIES["approval_required"](engine))
     assert handed_over["next_look_at"] is None

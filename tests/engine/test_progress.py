@@ -1,5 +1,7 @@
 """What each step brought is written down with it: what changed, what became known, what was expected and what came."""
 
+import pytest
+
 from tests.engine.conftest import Engine
 
 
@@ -36,3 +38,16 @@ def test_reading_again_what_was_known_brings_no_new_evidence(engine: Engine) -> 
     second = run.step_rows.filter(operation="read_policies").last()
     assert second
     assert second.gain == {}
+
+
+@pytest.mark.parametrize("by", ["a call", "a claim"])
+def test_whatever_crosses_a_soft_mark_the_crossing_is_on_record_once(engine: Engine, by: str) -> None:
+    run = engine.start("B456", policy="overconfident")
+    run.budget["steps"] = [20, 3 if by == "a call" else 4, 0, 0]  # three reads, and then it claims to be done
+    run.save(update_fields=["budget"])
+
+    engine.carry_on(run)
+
+    [crossed] = run.events.filter(kind="soft_limit_crossed")
+    assert crossed.text_row.content() == {"dimension": "steps", "spent": run.budget["steps"][1]}
+    assert run.stop_reason == "contract_met"

@@ -87,7 +87,6 @@ STORIES = {
         {"timeout_before_effect": {"times": 1, "seconds": 0}},
         reacts=somebody_withdraws,
     ),
-    # Cancelled when it had taken effect: until writes are undone, that goes to a person. The undoing is a story here.
     "undone": Story(
         (Outcome.CANCELLED, "cancelled_compensated"),
         {"pending": {"lookups": 1}},

@@ -26,7 +26,7 @@ from runs.interventions import Refused
 from runs.models import InboxEvent, Refusal, Run, Step
 from tests.engine.conftest import Engine
 from tests.faults.hands import MOST, PATIENCE, Hands, attempt
-from tests.faults.soundness import wrongs, wrongs_of
+from tests.faults.invariants import violations
 from tests.people import person
 from tests.states import without_guards
 
@@ -55,7 +55,8 @@ def stopped_as(run: Run) -> tuple[str, str]:
 
 
 def assert_sound(engine: Engine) -> None:
-    found = wrongs(engine.back_office.client.get("/control/ledger").raise_for_status().json())
+    ledger = engine.back_office.client.get("/control/ledger").raise_for_status().json()
+    found = violations(Run.objects.values_list("pk", flat=True), ledger)
     assert not found, "\n".join(found)
 
 
@@ -699,7 +700,7 @@ def test_of_two_things_said_at_once_each_is_carried_out_once_or_told_why_not(
             acts = [says(run, event, people[who], digest) for event, who in ((first, "bob"), (second, other))]
             told = meeting(hands, run, *acts)
             come_to_rest(run)
-            problems = [*wrongs_of(run), *one_wins(run, first, second, told, meeting is not after_a_worker)]
+            problems = [*violations([run.pk], None), *one_wins(run, first, second, told, meeting is not after_a_worker)]
             assert not problems, f"bob: {first}, {other}: {second}, {told}: {'; '.join(problems)}"
             sent += sent_meanwhile(run, {event.name for event in told if isinstance(event, InboxEvent)}, moment)
     assert len(engine.calls(order, "submit")) - before == sent

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from django.conf import settings as product
 from django.contrib.sessions.models import Session
@@ -24,6 +25,7 @@ from runs.domain.states import StopReason
 from runs.engine.advance import advance
 from runs.engine.retention import Retention
 from runs.models import Event, EventText, Handoff, Run, StepPayload, privileges
+from takeover.management.checkup import Level, sessions
 from tests.console import rows
 from tests.people import person
 from tests.processes import BackOffice, wait_until
@@ -186,6 +188,28 @@ def test_what_was_granted_by_hand_is_named_and_goes_with_the_next_migration(appl
 
 
 @pytest.mark.parametrize(
+    ("granted", "says"),
+    [
+        ("UPDATE ON runs_event TO PUBLIC", "UPDATE on runs_event, which is written once"),
+        ("INSERT ON runs_transition TO {role}", "INSERT on runs_transition, which only migrations change"),
+        ("DELETE ON runs_run TO {role}", "DELETE on runs_run, which its work does not need"),
+        ("CREATE ON SCHEMA public TO PUBLIC", "make functions in the schema public, by which it can act as the owner"),
+    ],
+)
+def test_more_than_is_needed_is_named_and_goes_whoever_it_was_granted_to(
+    granted: str, says: str, application: None
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"GRANT {granted.format(role=ROLE)}")
+    with signed_in_as(ROLE):
+        [found] = privileges.shortcomings()
+    assert found.startswith(f"The role {ROLE} may {says}: run manage.py migrate")
+    privileges.grant(ROLE, HERE)
+    with signed_in_as(ROLE):
+        assert privileges.shortcomings() == []
+
+
+@pytest.mark.parametrize(
     "change", ["ALTER TABLE runs_run DISABLE TRIGGER a_run_moves", "DROP TRIGGER a_run_moves ON runs_run"]
 )
 def test_a_guard_that_is_switched_off_is_named(change: str, application: None) -> None:
@@ -194,6 +218,17 @@ def test_a_guard_that_is_switched_off_is_named(change: str, application: None) -
     with signed_in_as(ROLE):
         [says] = privileges.shortcomings()
     assert says.startswith("The guard a_run_moves on runs_run is missing or switched off")
+
+
+def test_the_doctor_does_not_vouch_for_sessions_that_the_application_cannot_see(application: None) -> None:
+    known = connection.get_connection_params()
+    address = {name: known[name] for name in ("dbname", "host", "port", "user", "password") if known.get(name)}
+    with psycopg.connect(**address) as of_the_owner:
+        of_the_owner.execute("SELECT 1")
+        with signed_in_as(ROLE):
+            found = sessions()
+    assert found.level is Level.UNKNOWN
+    assert "of other roles may hold open" in found.says
 
 
 # How it comes about

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,30 @@ def test_both_sides_of_a_callback_are_given_the_secret_and_no_command_line_shows
     assert secret in web.env["BACK_OFFICE_CALLBACK_SECRETS"]
     assert "http://127.0.0.1:8000/api/callbacks/back_office/" in office.argv
     assert not [word for child in (office, web) for word in child.argv if "whsec_" in word]
+
+
+def test_the_key_of_the_seals_is_the_sweepers_and_reaches_no_other_process(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database's server least of all: whoever rules it could read it there, and make the record anew."""
+    for name in ("DATABASE_URL", "REDIS_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("BACK_OFFICE_URL", "http://127.0.0.1:8801")
+    monkeypatch.setenv("AUDIT_KEY", "k" * 32)
+    started: list[Child] = []
+    monkeypatch.setattr(Watch, "bring_up", lambda self, *groups: started.extend(chain(*groups)))
+    monkeypatch.setattr(Watch, "run", lambda self, *children: started.extend(children))
+    short_path.mkdir()
+    installation = Installation(short_path)
+    stack = Stack(Options(short_path, 8000, 1, demo=True), installation, Watch(installation))
+
+    with installation.held():
+        stack.start_servers()
+        stack.start_product()
+        stack.fill_the_demo()
+
+    assert {"postgres", "valkey", "worker-1", "sweeper", "web", "demo"} == {child.name for child in started}
+    assert [child.name for child in started if child.env.get("AUDIT_KEY")] == ["sweeper"]
 
 
 def test_a_long_path_gets_its_sockets_elsewhere_and_takes_them_away_again(tmp_path: Path) -> None:

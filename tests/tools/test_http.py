@@ -277,6 +277,9 @@ def test_an_answer_that_is_no_json_object_with_numbers_is_no_answer(serve: Serve
         (404, {"code": "order_unknown"}, "not_found"),
         (400, {"code": 7}, "http_400"),
         (400, {"code": "refused"}, "http_400"),
+        # ... or one that the product alone can know, ...
+        (400, {"code": "no_answer"}, "http_400"),
+        (404, {"code": "tool_missing"}, "not_found"),
         # ... and a server's fault is never a definite refusal.
         (500, {"code": "invalid_input"}, "unavailable"),
         (503, {"code": "credential_refused"}, "unavailable"),

@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 
 from runs import case, interventions
 from runs.domain.budget import Dimension
-from runs.domain.interventions import CATALOGUE
+from runs.domain.interventions import CATALOGUE, FROM_PEOPLE
 from runs.domain.states import Move, Outcome
 from runs.models import Run
 from runs.workflows import registry
@@ -63,9 +63,10 @@ class Command(TerminalCommand):
         verb("show", "Show one run: the package that a person receives.")
 
         send = verb("send", "Send an event to a run.", person=True)
-        send.add_argument("event", metavar="EVENT", help=", ".join(move.value for move in CATALOGUE))
+        send.add_argument("event", metavar="EVENT", help=", ".join(move.value for move in FROM_PEOPLE))
         send.add_argument("--payload", metavar="JSON", default="{}", help="what the event asks for, as an object")
         send.add_argument("--plan", metavar="DIGEST", default="", help="the plan that is decided (the one shown now)")
+        send.add_argument("--confirms", metavar="N", default="", help="the number of what somebody else proposed")
 
         verb("reconcile", "Ask the service again what became of a run's write.", person=True)
 
@@ -129,19 +130,22 @@ class Command(TerminalCommand):
             self._print(line)
         return DONE
 
-    def _send(self, run: str, event: str, person: str, payload: str, plan: str, as_json: bool, **_: Any) -> int:
+    def _send(
+        self, run: str, event: str, person: str, payload: str, plan: str, confirms: str, as_json: bool, **_: Any
+    ) -> int:
         found, sender = _run(run), _person(person)
         kind = CATALOGUE.get(Move(event)) if event in set(Move) else None
         if kind and kind.answers_plan and not plan:
             last = found.effects.last()
             plan = last.plan_digest if last else ""
         checks = found.ledger.left(Dimension.FOLLOW_UP_CHECKS)
-        sent = interventions.send(found.pk, event, sender, payload, answers=plan)
+        sent = interventions.send(found.pk, event, sender, payload, answers=confirms or plan)
         if as_json:
             return self._print_package(_run(run))
         if sent.result:
             self._print(
-                f"Proposed: {words.event(event)} ({event}). Nothing happens before a second person sends it too."
+                f"Proposed: {words.event(event)} ({event}). Nothing happens before a second person sends it too, "
+                f"with --confirms {sent.pk}."
             )
             return DONE
         self._print(f"Accepted: {words.event(event)} ({event})" + (f", about plan {plan}" if plan else ""))
@@ -152,7 +156,7 @@ class Command(TerminalCommand):
         return DONE
 
     def _reconcile(self, run: str, person: str, as_json: bool, **_: Any) -> int:
-        return self._send(run, Move.RECONCILE_REQUESTED, person, "{}", "", as_json)
+        return self._send(run, Move.RECONCILE_REQUESTED, person, "{}", "", "", as_json)
 
     def _wait(self, run: str, until: str, timeout: float, as_json: bool, **_: Any) -> int:
         wanted = _outcome("--until", until) if until else None

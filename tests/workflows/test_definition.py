@@ -1,0 +1,54 @@
+"""A workflow that could not be carried out safely is refused when it is declared, with a sentence that says why."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from runs.tools.back_office import LOOK_UP_REFUND, READ_ORDER, SUBMIT_REFUND
+from runs.workflows.refund_request import READS, WORKFLOW
+
+UNDO = WORKFLOW.undo[SUBMIT_REFUND.name]
+
+
+@pytest.mark.parametrize(
+    ("declared", "says"),
+    [
+        ({"contract": ()}, "has an empty contract: nothing could ever complete it."),
+        ({"input_schema": {"type": "object"}}, "tells customers about 'order_id', which its input may leave out."),
+        ({"reads": READS[::-1]}, "the reads that open come first."),
+        (
+            {"reads": (replace(READS[0], tool="gone"),)},
+            "'authority' is read by 'gone', and it has no read tool of that name.",
+        ),
+        (
+            {"reads": (replace(READS[0], tool=SUBMIT_REFUND.name),)},
+            "'authority' is read by 'submit_refund', and it has no read tool of that name.",
+        ),
+        (
+            {"tools": {name: tool for name, tool in WORKFLOW.tools.items() if name != LOOK_UP_REFUND.name}},
+            "'submit_refund' is looked up by 'look_up_refund', and it has no look_up tool of that name.",
+        ),
+        (
+            {"tools": {**WORKFLOW.tools, SUBMIT_REFUND.name: replace(SUBMIT_REFUND, look_up=READ_ORDER.name)}},
+            "'submit_refund' is looked up by 'read_order', and it has no look_up tool of that name.",
+        ),
+        (
+            {"undo": {READ_ORDER.name: UNDO}},
+            "what can be undone is written by 'read_order', and it has no write tool of that name.",
+        ),
+        (
+            {"undo": {SUBMIT_REFUND.name: replace(UNDO, read=LOOK_UP_REFUND.name)}},
+            "whether 'submit_refund' can be undone is read by 'look_up_refund', and it has no read tool of that name.",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(declared: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match="Workflow 'refund_request'") as refused:
+        replace(WORKFLOW, **declared)
+    assert str(refused.value).endswith(says)
+
+
+def test_a_write_tool_that_nothing_can_look_up_is_refused() -> None:
+    with pytest.raises(ValueError, match="declares no look-up"):
+        replace(SUBMIT_REFUND, look_up="")
