@@ -152,7 +152,8 @@ def _customer_says(
 def _line(run: Run, ledger: Ledger, dimension: Dimension, now: datetime) -> Line | None:
     """One line of the ledger; wall time runs by itself, so what was spent of it is read off the clock."""
     ended = run.stopped_at if run.is_final and run.stopped_at else now
-    return ledger.at(int((ended - run.created_at).total_seconds())).lines.get(dimension)
+    elapsed = max(0, int((ended - run.created_at).total_seconds()))  # a page's clock may be behind the database's
+    return ledger.at(elapsed).lines.get(dimension)
 
 
 def _unknown(run: Run, workflow: Workflow | None, says: Mapping[str, str]) -> list[dict[str, str]]:

@@ -341,7 +341,9 @@ def _told(decision: InboxEvent) -> str:
 
 def _what_changed(run: Run) -> str:
     replaced = run.events.filter(kind="plan_replaced").select_related("text_row").order_by("-id").first()
-    return f"Changed: {replaced.text_row.content().get('changed')}." if replaced else ""
+    if not replaced or not hasattr(replaced, "text_row"):  # retention may have taken the text of a run that ended
+        return ""
+    return f"Changed: {replaced.text_row.content().get('changed')}."
 
 
 def _check_extension(run: Run, payload: Mapping[str, Any], by: User) -> None:

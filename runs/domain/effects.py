@@ -257,9 +257,17 @@ def what_a_failure_means(failure: Failure, looking: bool) -> Answer:
 
 
 def in_doubt(effect: Effect, answer: Answer) -> Answer:
-    """`answer` in the light of what was said before: what was acknowledged once cannot simply be absent."""
-    said_before = effect.state is EffectState.ACKNOWLEDGED or effect.last_answer is Answer.CONTRADICTORY
-    return Answer.CONTRADICTORY if answer is Answer.ABSENT and said_before else answer
+    """`answer` in the light of what was said before: what was acknowledged once cannot simply be absent, nor can what
+    the receipts contradict each other about, whoever says so.
+    """
+    contradicts = effect.last_answer is Answer.CONTRADICTORY and answer in {Answer.ABSENT, Answer.NOT_EXECUTED}
+    acknowledged = effect.state is EffectState.ACKNOWLEDGED and answer is Answer.ABSENT
+    return Answer.CONTRADICTORY if contradicts or acknowledged else answer
+
+
+def still_contradicted(effect: Effect, answer: Answer) -> bool:
+    """Whether the authority contradicted itself about this write, and `answer` says nothing that would settle it."""
+    return effect.last_answer is Answer.CONTRADICTORY and answer in {Answer.UNREACHABLE, Answer.NOT_FOUND_YET}
 
 
 def still_answers(effect: Effect, answer: Answer, attempt: int) -> bool:

@@ -25,6 +25,7 @@ from runs.domain.effects import (
     compensated,
     in_doubt,
     may_send,
+    still_contradicted,
     what_a_failure_means,
 )
 from runs.domain.errors import Failure, classify
@@ -62,11 +63,11 @@ class Planned:
 
 def make(held: Held, planned: Planned) -> None:
     """Commit the intent, make the call, and leave its settlement pending for the next commit."""
+    before = monotonic()  # not later than what is saved as the instant of sending
     held.ledger = held.ledger.reserve(planned.charge)
     if planned.tool.kind is StepKind.WRITE:
         _mark_as_sent(held, planned)
     step = _intend(held, planned)
-    before = monotonic()
     held.keep(planned.tool.deadline + MARGIN)
     now = monotonic()
     if now - before > MARGIN:
@@ -261,9 +262,7 @@ def _answered(held: Held, planned: Planned, result: Result | Failure) -> Answer:
         answer, receipt, reason = what_a_failure_means(result, looking), None, result.message
     else:
         answer, receipt, reason = result.answer or Answer.UNREACHABLE, result.receipt, result.reason
-    if (doubted := in_doubt(effect, answer)) is not answer:
-        answer, reason = doubted, "The service knew of it before, and now says that it is not there"
-    settle_effect(held, effect, answer, receipt, reason, looked=looking)
+    answer = settle_effect(held, effect, answer, receipt, reason, looked=looking)
     now = held.effect(planned.key)
     assert now
     held.put(replace(now, next_look_at=_next_look(held, planned, effect, now, result)))
@@ -274,19 +273,24 @@ def _answered(held: Held, planned: Planned, result: Result | Failure) -> Answer:
 
 def settle_effect(
     held: Held, effect: Effect, answer: Answer, receipt: Any, reason: str, *, looked: bool = False
-) -> None:
-    """Take an answer in. What permitted the write is read again before it could ever be sent once more."""
-    state = after(effect.state, answer)
+) -> Answer:
+    """Take an answer in. What permitted the write is read again before it could ever be sent once more.
+
+    Returns what it was taken for, in the light of what was said before.
+    """
+    if (doubted := in_doubt(effect, answer)) is not answer:
+        answer, reason = doubted, "The service says that it is not there, and at another time knew of it"
+    state, unsettled = after(effect.state, answer), still_contradicted(effect, answer)
     held.put(
         replace(
             effect,
             state=state,
-            last_answer=answer,
+            last_answer=effect.last_answer if unsettled else answer,
             answered_at=held.now(),
             look_ups=effect.look_ups + looked,
             next_look_at=None,
             receipt=receipt or effect.receipt,
-            reason=reason,
+            reason=effect.reason if unsettled else reason,
         )
     )
     if state is EffectState.ABSENT:
@@ -298,6 +302,7 @@ def settle_effect(
         assert undoing
         held.put(compensated(undone, undoing))
         held.record("effect_compensated", operation_key=undone.key, by=effect.key)
+    return answer
 
 
 def _next_look(held: Held, planned: Planned, before: Effect, now: Effect, result: Result | Failure) -> datetime | None:

@@ -24,6 +24,7 @@ class NotPossible(Exception):
 
 
 def read_inbox(held: Held) -> None:
+    held.inbox_seen = held.arrived
     for event in held.open_inbox():
         refusal = ""
         try:
@@ -75,11 +76,13 @@ def _apply(held: Held, event: InboxEvent) -> None:
             held.progress = held.progress.reviewed()  # there is something new to look at
         case Move.COMPENSATION_APPROVED:
             held.run.undoing, held.run.recovery = True, Recovery.COMPENSATE
+            held.progress = held.progress.reviewed()
             _grant_grace(held)
         case Move.RESUMED_AFTER_REVIEW:
             if held.run.stop_reason in {StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}:
                 held.run.cancel_requested = False  # a person looked, and keeps what was done
-            held.run.recovery = Recovery.NONE
+            # An undoing that stopped short is decided about again: else nobody could ever keep what it cannot undo.
+            held.run.undoing, held.run.recovery = False, Recovery.NONE
             held.progress = held.progress.reviewed()
     if kind.asks_authority:
         held.asked = _who_pays(held, kind)

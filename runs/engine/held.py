@@ -40,7 +40,7 @@ class Held:
         self.effects: list[Effect] = [row.value() for row in self.run.effects.all()]
         self.ledger: Ledger = self.run.ledger
         self.progress = _progress(self.run.progress)
-        self.inbox_seen = self.run.inbox_seq
+        self.arrived = self.inbox_seen = self.run.inbox_seq  # events there are, and those that were looked at
         self.pending = Pending()
         self.kept_until = lease.taken_at + timedelta(seconds=settings.ENGINE_LEASE)
         # Of this stay in a worker's hands only; a crash forgets them and the run is looked at afresh.
@@ -60,8 +60,8 @@ class Held:
         return self.lease.now()
 
     def elapsed(self) -> int:
-        """Seconds since the start."""
-        return int((self.now() - self.run.created_at).total_seconds())
+        """Seconds since the start; none where the clock was set back behind it."""
+        return max(0, int((self.now() - self.run.created_at).total_seconds()))
 
     def context(self) -> Context:
         return Context(
@@ -195,8 +195,8 @@ class Held:
         if hold_for is not None:
             self.kept_until = self.now() + timedelta(seconds=hold_for)
         self.pending, self.in_hand = Pending(), None
+        self.arrived = arrived
         self.more_inbox = arrived > self.inbox_seen
-        self.inbox_seen = arrived
 
 
 def _progress(stored: dict[str, Any]) -> Progress:

@@ -81,7 +81,7 @@ def _obstacle(held: Held, workflow: Workflow, context: Context, effect: Effect) 
     fact = context.facts[fact_about(effect)]
     judged = workflow.undo[effect.plan.operation].reversible(effect, fact)
     if judged.value is not Value.MET:
-        return f"{effect.plan.target.capitalize()} cannot be undone: {judged.evidence.says}."
+        return f"This cannot be undone: {effect.plan.target} ({judged.evidence.says})."
     undoing = _undoing(held, workflow, context, effect)
     if undoing.state is EffectState.REJECTED:
         return f"The service refused to undo {effect.plan.target}: {undoing.reason}."

@@ -84,23 +84,32 @@ class HttpService:
         left = max(0.0, until - monotonic())
         try:
             async with asyncio.timeout(left):
-                # A process that stood still wakes up with its time-outs past and its work before it: what is too late
-                # by then must not leave, for others count on it that it does not.
-                if monotonic() >= until:
-                    raise TimeoutError
-                return await self._call(left, *call)
+                return await self._call(until, left, *call)
         except TimeoutError:
             raise ToolFailed(Failure("no_answer", f"No answer within {left:.2g} s.")) from None
 
     async def _call(
-        self, left: float, method: str, path: str, params: Any, body: Any, headers: Any
+        self, until: float, left: float, method: str, path: str, params: Any, body: Any, headers: Any
     ) -> tuple[int, Mapping[str, str], bytes]:
+        async def in_time(event: str, _: object) -> None:
+            # A process that stood still wakes up with its time-outs past and its work before it, perhaps on a
+            # connection that was just made: what is too late by then must not leave, for others count on that.
+            if ".send_request_" in event and event.endswith(".started") and monotonic() >= until:
+                raise TimeoutError
+
         client = _calls.client(self.url)
         sent = {"Authorization": f"Bearer {self.token}", **(headers or {})}
         try:
             # Redirects are not followed: a write must not be carried to another address.
             async with client.stream(
-                method, path, params=params, json=body, headers=sent, timeout=left, follow_redirects=False
+                method,
+                path,
+                params=params,
+                json=body,
+                headers=sent,
+                timeout=left,
+                follow_redirects=False,
+                extensions={"trace": in_time},
             ) as reply:
                 content = b""
                 async for chunk in reply.aiter_bytes():

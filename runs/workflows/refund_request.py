@@ -390,12 +390,13 @@ CUSTOMER_SAYS = Wording(
             "zh": "您关于订单 {subject} 的申请已转交人工客服跟进。",
         },
         Statement.NOT_YET_CONFIRMED: {
-            "en": "Your refund request for order {subject} is not yet confirmed. We are following it up.",
-            "zh": "您订单 {subject} 的退款申请目前尚未得到确认，我们正在跟进。",
+            "en": "The outcome of your refund request for order {subject} is not yet confirmed. "
+            "We are following it up.",
+            "zh": "您订单 {subject} 的退款申请的最终结果尚未得到确认，我们正在跟进。",
         },
         Statement.NEVER_CONFIRMED: {
-            "en": "We could not establish whether your refund request for order {subject} was received.",
-            "zh": "很抱歉，我们最终未能确认您订单 {subject} 的退款申请是否已被接收。",
+            "en": "We could not establish what became of your refund request for order {subject}.",
+            "zh": "很抱歉，我们最终未能确认您订单 {subject} 的退款申请的结果。",
         },
         Statement.NOT_SUBMITTED: {
             "en": "Your refund request for order {subject} was not submitted.",

@@ -25,6 +25,7 @@ from runs.domain.effects import (
     in_doubt,
     may_send,
     still_answers,
+    still_contradicted,
     what_a_failure_means,
 )
 from runs.domain.errors import CLASS_OF_CODE, Failure
@@ -207,6 +208,17 @@ def test_what_was_acknowledged_once_cannot_simply_be_absent() -> None:
         in_doubt(effect(EffectState.UNKNOWN, last_answer=Answer.CONTRADICTORY), Answer.ABSENT) is Answer.CONTRADICTORY
     )
     assert in_doubt(effect(EffectState.UNKNOWN), Answer.ABSENT) is Answer.ABSENT
+
+
+def test_a_contradiction_is_settled_neither_by_silence_nor_by_a_word_that_nothing_was_done() -> None:
+    contradicted = effect(EffectState.UNKNOWN, last_answer=Answer.CONTRADICTORY)
+    assert in_doubt(contradicted, Answer.NOT_EXECUTED) is Answer.CONTRADICTORY
+    assert in_doubt(effect(EffectState.UNKNOWN), Answer.NOT_EXECUTED) is Answer.NOT_EXECUTED
+    assert {answer for answer in Answer if still_contradicted(contradicted, answer)} == {
+        Answer.UNREACHABLE,
+        Answer.NOT_FOUND_YET,
+    }
+    assert not still_contradicted(effect(EffectState.UNKNOWN), Answer.UNREACHABLE)
 
 
 def test_a_late_no_of_an_earlier_attempt_is_no_news_of_a_later_one() -> None:

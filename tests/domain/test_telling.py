@@ -56,8 +56,8 @@ def worded(**texts: Any) -> Wording:
 def test_of_a_run_closed_unresolved_only_that_is_said_whatever_it_had_stopped_for() -> None:
     for reason in StopReason:
         told = tell(reason, CUSTOMER_SAYS, GIVEN, [accepted()], closed=True)
-        assert told["en"] == "We could not establish whether your refund request for order B456 was received."
-        assert told["zh"] == "很抱歉，我们最终未能确认您订单 B456 的退款申请是否已被接收。"
+        assert told["en"] == "We could not establish what became of your refund request for order B456."
+        assert told["zh"] == "很抱歉，我们最终未能确认您订单 B456 的退款申请的结果。"
 
 
 @pytest.mark.parametrize("reason", [None, *StopReason])

@@ -4,7 +4,7 @@ import pytest
 
 from runs import case, interventions
 from runs.interventions import Refused
-from runs.models import Run
+from runs.models import EventText, Run
 from tests.engine.conftest import Engine
 from tests.people import person
 
@@ -119,6 +119,19 @@ def test_a_decision_without_the_plan_it_is_about_is_refused(engine: Engine, wait
     with pytest.raises(Refused) as refused:
         interventions.send(waiting.pk, "approval_granted", person("supervisor"), {})
     assert refused.value.code == "stale"
+
+
+def test_a_decision_about_a_run_whose_texts_are_not_kept_any_more_is_refused_like_any_other(
+    engine: Engine, waiting: Run
+) -> None:
+    engine.back_office.change_order(EXPENSIVE, amount_minor=39900)
+    run = engine.send(waiting, "approval_granted", "supervisor", digest(waiting))
+    assert run.events.filter(kind="plan_replaced").exists()
+    run = engine.send(run, "cancel_requested", "alice", reason="withdrawn")
+    EventText.objects.all().delete()  # what retention does to it later
+
+    with pytest.raises(Refused, match="about another plan"):
+        interventions.send(run.pk, "approval_granted", person("supervisor"), {}, "0" * 64)
 
 
 def test_no_decision_in_time_means_no_execution(engine: Engine, waiting: Run) -> None:

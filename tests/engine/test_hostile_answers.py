@@ -360,7 +360,7 @@ def test_what_the_service_acknowledged_does_not_become_absent_by_its_saying_so(
     run = engine.later(run)
 
     assert stopped_as(run) == ("NEEDS_HUMAN", "receipts_contradict")
-    assert "knew of it before" in run.question
+    assert "knew of it" in run.question
     assert len(engine.calls("B456", "submit")) == 1
 
 

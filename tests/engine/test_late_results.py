@@ -5,6 +5,8 @@ A worker that lost its run keeps the answer in its hand as evidence; the next on
 
 from dataclasses import replace
 from datetime import timedelta
+from time import monotonic
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -12,12 +14,14 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from runs import case, interventions
-from runs.engine import calls
+from runs.domain.effects import Answer
+from runs.engine import calls, commit
 from runs.engine.advance import advance
 from runs.engine.calls import Planned
 from runs.engine.events import read_inbox
 from runs.engine.held import Held
 from runs.models import Run
+from runs.tools.tool import Result
 from runs.workflows.refund_request import WORKFLOW
 from tests.engine.conftest import Engine
 from tests.engine.test_leases import interrupt, taken_over
@@ -141,6 +145,76 @@ def test_one_proof_of_absence_permits_one_more_attempt(engine: Engine, sent_twic
     assert len(engine.calls("B456", "submit")) == 2
 
 
+def test_a_late_word_that_it_is_not_there_is_no_proof_once_the_service_has_acknowledged_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.back_office.fault("B456", "answer_lost", times=1)
+    run = engine.start("B456")
+    perform, look_ups = calls._perform, iter((Answer.ABSENT, Answer.PENDING))
+
+    def performed(held: Held, planned: Planned, until: float) -> Any:
+        answer = next(look_ups, None) if planned.tool.name == "look_up_refund" else None
+        if answer is Answer.ABSENT:
+            taken_over(held.lease.run)  # by one to whom it is acknowledged
+        return Result({}, "as the test wants it", answer=answer) if answer else perform(held, planned, until)
+
+    monkeypatch.setattr(calls, "_perform", performed)
+    advance(run.pk)
+    run.refresh_from_db()
+    assert stopped_as(run) == ("WAITING", "effect_pending")
+
+    run = next_worker(run)
+
+    assert late(run) == ("applied", "absent")
+    assert stopped_as(run) == ("NEEDS_HUMAN", "receipts_contradict")
+    assert len(engine.calls("B456", "submit")) == 1
+
+
+def test_a_late_declaration_that_nothing_was_done_is_no_proof_against_receipts_that_contradict(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.back_office.fault("B456", "rate_limited", times=1, retry_after=1)
+    perform = calls._perform
+
+    def performed(held: Held, planned: Planned, until: float) -> Any:
+        if planned.tool.name == "look_up_refund":
+            return Result({}, "as the test wants it", answer=Answer.CONTRADICTORY)
+        return perform(held, planned, until)
+
+    monkeypatch.setattr(calls, "_perform", performed)
+    interrupt(monkeypatch, "write", taken_over)
+    run = engine.start("B456")
+    advance(run.pk)
+
+    run = next_worker(run)
+
+    assert late(run)[1] == "not_executed"
+    assert stopped_as(run) == ("NEEDS_HUMAN", "receipts_contradict")
+    assert len(engine.calls("B456", "submit")) == 1
+
+
+@pytest.mark.parametrize("between", [Answer.UNREACHABLE, Answer.NOT_FOUND_YET])
+def test_what_was_acknowledged_is_not_forgotten_over_a_look_up_that_says_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, between: Answer
+) -> None:
+    perform, look_ups = calls._perform, iter((Answer.PENDING, Answer.ABSENT, between, Answer.ABSENT))
+
+    def performed(held: Held, planned: Planned, until: float) -> Any:
+        if planned.tool.name == "look_up_refund":
+            return Result({}, "as the test wants it", answer=next(look_ups))
+        return perform(held, planned, until)
+
+    monkeypatch.setattr(calls, "_perform", performed)
+    engine.back_office.fault("B456", "answer_lost", times=1)
+    run = engine.later(engine.run("B456"))
+    assert stopped_as(run) == ("NEEDS_HUMAN", "receipts_contradict")
+    for _ in range(2):
+        run = engine.send(run, "reconcile_requested", "alice")
+
+        assert stopped_as(run) == ("NEEDS_HUMAN", "receipts_contradict")
+    assert len(engine.calls("B456", "submit")) == 1
+
+
 # A request that may still be on its way
 
 
@@ -159,6 +233,28 @@ def test_a_worker_that_stood_still_after_its_intent_does_not_send(
 
     run.refresh_from_db()
     assert run.outcome == ""
+    assert run.effects.get().state == "sent"
+    assert engine.calls("B456", "submit") == []
+
+
+def test_a_worker_that_stood_still_before_its_intent_was_saved_does_not_send(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the instant on that is saved as the sending's, others count the time in which it may still arrive."""
+    intend, stood_still = calls._intend, 0.0
+
+    def intended(held: Held, planned: Planned) -> dict[str, Any]:
+        nonlocal stood_still
+        stood_still = calls.MARGIN + 1 if planned.tool.name == "submit_refund" else 0.0
+        return intend(held, planned)
+
+    for module in (calls, commit):
+        monkeypatch.setattr(module, "monotonic", lambda: monotonic() + stood_still)
+    monkeypatch.setattr(calls, "_intend", intended)
+    run = engine.start("B456")
+    advance(run.pk)
+
+    run.refresh_from_db()
     assert run.effects.get().state == "sent"
     assert engine.calls("B456", "submit") == []
 

@@ -1,5 +1,6 @@
 """Who holds a run may change it, and nobody else: claims, fences, late results, lost messages, poison."""
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -7,10 +8,12 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from runs import interventions
+from runs import case, interventions
 from runs.engine import calls, commit
 from runs.engine.advance import advance
+from runs.engine.calls import Planned
 from runs.engine.commit import LeaseLost, Pending
+from runs.engine.held import Held
 from runs.engine.sweep import Sweeper
 from runs.models import Run
 from tests.engine.conftest import Engine
@@ -131,6 +134,51 @@ def test_an_event_that_arrives_during_the_last_call_before_a_stop_makes_the_run_
     assert not advance(run.pk)
     assert run.inbox.get().result == "applied"
     assert len(engine.calls("B456", "lookup")) == 2
+
+
+def test_an_event_that_arrived_during_a_call_is_looked_at_also_where_the_call_ends_in_a_defect(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by, intend = person("alice"), calls._intend
+    evidence = {"statement": "customer called", "reference": "ticket 1"}
+
+    def intended(held: Held, planned: Planned) -> dict[str, Any]:
+        if planned.tool.name == "read_order":  # before the intent's commit, which is the first to tell of it
+            interventions.send(held.lease.run, "evidence_supplied", by, evidence)
+        return intend(held, planned)
+
+    def settle(held: Held, planned: Planned, *rest: Any) -> None:
+        if planned.tool.name == "read_order":
+            raise ZeroDivisionError
+        settled(held, planned, *rest)
+
+    settled = calls._settle
+    monkeypatch.setattr(calls, "_intend", intended)
+    monkeypatch.setattr(calls, "_settle", settle)
+    run = engine.start("B456")
+
+    assert advance(run.pk)
+
+    run.refresh_from_db()
+    assert run.stop_reason == "unforeseen_error"
+    monkeypatch.setattr(calls, "_intend", intend)
+    monkeypatch.setattr(calls, "_settle", settled)
+    advance(run.pk)
+    run.refresh_from_db()
+    assert run.inbox.get().result == "applied"
+    assert run.outcome == "COMPLETED"
+
+
+def test_a_run_begun_by_a_clock_that_was_set_back_since_goes_on(engine: Engine) -> None:
+    """As after a fail-over to a database whose clock is behind: no time was spent, and not less than none."""
+    run = engine.start("D586")
+    Run.objects.filter(pk=run.pk).update(created_at=timezone.now() + timedelta(minutes=5))
+
+    run = engine.carry_on(run)
+
+    assert run.stop_reason == "approval_required"
+    [wall_time] = [line for line in case.read(run)["budgets"] if line["dimension"] == "wall_time"]
+    assert wall_time["spent"] == 0
 
 
 def test_a_run_that_kills_its_workers_is_parked_with_a_reason(engine: Engine, settings: Settings) -> None:

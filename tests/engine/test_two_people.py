@@ -66,7 +66,7 @@ def test_two_people_close_it_and_the_unknown_stays_on_record(engine: Engine, con
     assert list(run.inbox.values_list("result", flat=True)) == ["applied", "applied"]
     package = Handoff.objects.filter(run=run).latest("version").package
     assert package["state"] == "failed"
-    assert package["customer_says"]["en"].startswith("We could not establish whether")
+    assert package["customer_says"]["en"].startswith("We could not establish what became of")
     assert package["effects"][0]["unresolved"]
     assert len(engine.calls("B456", "submit")) == 1
 

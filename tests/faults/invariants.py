@@ -286,14 +286,20 @@ def what_happened_is_known(seen: Seen) -> Iterable[str]:
     if not seen.resting:
         return
     of = {effect.operation_key: effect for effect in seen.effects}
+    undoing_in_doubt = {effect.undoes for effect in seen.effects if effect.state in UNRESOLVED}
     for one in seen.happened:
-        open_ended = of[one["operation_key"]].state in UNRESOLVED and (
-            seen.run.state not in FINAL or seen.closed_unresolved
-        )
-        if one["state"] != "pending" and of[one["operation_key"]].state not in TOOK_PLACE and not open_ended:
-            yield f"{one['operation_key']} was accepted, and here it is {of[one['operation_key']].state}"
-    if seen.run.state == State.COMPLETED and not seen.happened:
-        yield "it is complete, and nothing happened"
+        key, state = one["operation_key"], of[one["operation_key"]].state
+        open_ended = state in UNRESOLVED and (seen.run.state not in FINAL or seen.closed_unresolved)
+        if one["state"] != "pending" and state not in TOOK_PLACE and not open_ended:
+            yield f"{key} was accepted, and here it is {state}"
+        was_undone = one["state"] == "cancelled"
+        if was_undone != (state == EffectState.COMPENSATED) and not open_ended and key not in undoing_in_doubt:
+            yield f"{key} is {one['state']} in the service's books, and here it is {state}"
+    standing = [one for one in seen.happened if one["state"] != "cancelled"]
+    if seen.run.state == State.COMPLETED and not standing:
+        yield "it is complete, and nothing happened that stands"
+    if seen.run.state == State.CANCELLED and standing:
+        yield "it is cancelled, and what happened stands"
 
 
 def who_lost_the_run_changes_nothing(seen: Seen) -> Iterable[str]:

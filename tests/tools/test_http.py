@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
+import anyio
 import pytest
 
 from runs.domain.effects import Answer, what_a_failure_means
@@ -144,6 +145,26 @@ def test_the_deadline_is_for_the_whole_call_however_the_server_spreads_its_bytes
     assert monotonic() - started < 4
     assert (failed.code, failed.executed) == ("no_answer", None)
     assert "0.3 s" in failed.message
+
+
+def test_what_grew_too_late_while_a_connection_was_made_does_not_leave_either(
+    serve: Serve, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that stood still goes on with its work first, and then looks which of its time-outs are over."""
+    service, connect = serve(replies(200, {})), anyio.connect_tcp
+
+    async def connected(*args: Any, **kwargs: Any) -> Any:
+        stream = await connect(*args, **kwargs)
+        sleep(0.4)  # noqa: ASYNC251 - nothing else of this process goes on either
+        return stream
+
+    with monkeypatch.context() as patched:
+        patched.setattr(anyio, "connect_tcp", connected)
+        failed = failure(service, "POST", deadline=0.2)
+    service.request("GET", "/afterwards", until=monotonic() + 5)
+
+    assert (failed.code, failed.executed) == ("no_answer", None)
+    assert server.seen == ["GET /afterwards"]
 
 
 def test_what_is_too_late_does_not_leave_any_more(serve: Serve) -> None:
