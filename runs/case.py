@@ -80,7 +80,7 @@ def package(
         "policy": run.policy,
         "subject": run.subject,
         "title": title(run),
-        "goal": workflow.goal(run.first_input) if workflow else "",
+        "goal": workflow.goal(run.first_input or run.input) if workflow else "",
         "input": run.input,
         "requester": run.requester.get_username(),
         "acts_for": run.acts_for,
