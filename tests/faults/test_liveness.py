@@ -56,6 +56,14 @@ def ended(child: Child) -> bool:
     return not child.running
 
 
+def how_it_stands(run: Run) -> str:
+    """All that can be said of a run that nobody carries on."""
+    row = Run.objects.values("state", "outcome", "owner", "due_at", "token", "dispatches", "steps").get(pk=run.pk)
+    waiting = {key: Broker().client.llen(key) for key in Broker().client.keys("*celery")}
+    listening = [client["cmd"] for client in Broker().client.client_list() if "b" in client["flags"]]
+    return f"{row}; messages {waiting}; who waits for one: {listening}; {list(Worker.objects.values())}"
+
+
 def in_mid_call(run: Run, operation: str) -> bool:
     return run.step_rows.filter(operation=operation, status="intent").exists()
 
@@ -74,8 +82,11 @@ def test_a_worker_that_hears_nothing_any_more_ends_itself_and_the_next_one_goes_
     assert outcome(run) == ""
     start_worker(pool)
     # The broker may have handed the wake-up to the worker that does not look any more: then the sweeper sends another.
-    wait_until(lambda: outcome(run) == "COMPLETED", within=60)
-
+    try:
+        wait_until(lambda: outcome(run), within=60)
+    except TimeoutError:
+        raise AssertionError(f"{how_it_stands(run)}; {sweeper.said()}") from None
+    assert outcome(run) == "COMPLETED"
     assert submits(back_office) == 1
 
 
