@@ -2,9 +2,12 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
+from tests.processes import wait_until
 
 from .office import ROOT, Office
 
@@ -46,6 +49,17 @@ def test_a_reset_brings_back_the_first_day(office: Office) -> None:
     assert (office.active(), office.effects(), office.calls()) == ([], [], [])
     assert office.get("/orders/B456").json()["opened"] is False
     assert office.submit("k1").json()["request_id"] == "R789"
+
+
+def test_what_is_under_way_when_the_books_are_begun_anew_does_not_land_in_the_new_ones(office: Office) -> None:
+    office.fault("slow", where="submit", seconds=1)
+    with ThreadPoolExecutor(1) as somebody:
+        late = somebody.submit(office.submit, "k1")
+        wait_until(office.calls)
+        office.control("POST", "reset")
+        answer = late.result()
+    assert (answer.status_code, answer.json()["code"]) == (503, "books_begun_anew")
+    assert office.effects() == []
 
 
 def test_each_change_of_an_order_is_a_version(office: Office) -> None:

@@ -47,7 +47,7 @@ def endpoint(kind: Kind, read: Reader) -> Callable[[Request], Awaitable[Response
         call = store.arrived(request.method, request.url.path, kind, order_id, operation_key)
         try:
             credential = credential_of(request)
-            work = read(request, inputs.within_limit(body), store)
+            work = of_these_books(store, read(request, inputs.within_limit(body), store))
         except Refusal as refusal:
             return await leave(request, call, refusal.answer)
         strike = store.strike(call, credential)
@@ -55,6 +55,13 @@ def endpoint(kind: Kind, read: Reader) -> Callable[[Request], Awaitable[Response
         return Cut() if answer is None else await leave(request, call, answer)
 
     return serve
+
+
+def of_these_books(store: Store, work: Work) -> Work:
+    """`work`, unless the books were begun anew meanwhile: a call that hangs must not land in the new ones."""
+    begun = store.resets
+    gone = error(503, "books_begun_anew", "The books were begun anew while this call was under way.")
+    return lambda strike: work(strike) if store.resets == begun else gone
 
 
 async def struck(request: Request, strike: Strike, work: Work) -> Answer | None:

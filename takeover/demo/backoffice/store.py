@@ -175,6 +175,7 @@ class Refused(Exception):
 class Store:
     def __init__(self, file: Path) -> None:
         self.decided: Callable[[Refund], None] = lambda refund: None  # told what became of a pending refund
+        self.resets = 0
         self._lock = threading.RLock()
         self._db = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=10)
         self._db.row_factory = sqlite3.Row
@@ -197,7 +198,9 @@ class Store:
             self._db.close()
 
     def reset(self) -> None:
+        """Begin the books anew. What is still under way was about the old ones: see `resets`."""
         with self._writing() as db:
+            self.resets += 1
             for statement in EMPTY.split(";\n"):
                 db.execute(statement)
             self._seed(db)
