@@ -14,7 +14,7 @@ from runs.domain.effects import Effect, EffectState
 from runs.domain.states import Recovery
 from runs.engine.calls import Planned, must_not_be_sent
 from runs.engine.held import Held
-from runs.workflows.definition import Context, Workflow
+from runs.workflows.definition import Context, Workflow, standing_of
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,6 @@ class NextUndo:
         return NextStep.WRITE if self.call and self.call.effect else NextStep.READ if self.call else NextStep.NONE
 
 
-def fact_about(effect: Effect) -> str:
-    """The name under which is kept what was read of `effect` to judge whether it can be undone."""
-    return f"standing of {effect.key}"
-
-
 def next_undo(held: Held, workflow: Workflow, context: Context) -> NextUndo:
     in_order = sorted(held.effects, key=lambda effect: effect.sent_at or effect.planned_at)
     standing = [effect for effect in in_order if effect.state is EffectState.CONFIRMED and not effect.undoes]
@@ -44,7 +39,7 @@ def next_undo(held: Held, workflow: Workflow, context: Context) -> NextUndo:
             declared = workflow.undo.get(effect.plan.operation)
             if declared is None:
                 why_not = f"This workflow declares no way to undo {effect.plan.operation}."
-            elif context.fresh(fact_about(effect)) is None:
+            elif context.fresh(standing_of(effect)) is None:
                 return NextUndo(Recovery.COMPENSATE, call=_read(workflow, effect))
             else:
                 why_not = _obstacle(held, workflow, context, effect)
@@ -63,12 +58,12 @@ def next_undo(held: Held, workflow: Workflow, context: Context) -> NextUndo:
 def _read(workflow: Workflow, effect: Effect) -> Planned:
     undo = workflow.undo[effect.plan.operation]
     expects = f"whether {effect.plan.target} can still be undone"
-    return Planned(workflow.tools[undo.read], undo.params(effect), READ, expects, learns=fact_about(effect))
+    return Planned(workflow.tools[undo.read], undo.params(effect), READ, expects, learns=standing_of(effect))
 
 
 def _undoing(held: Held, workflow: Workflow, context: Context, effect: Effect) -> Effect:
     """The write that undoes `effect`: the one that was planned before, or a new one."""
-    fact = context.facts[fact_about(effect)]
+    fact = context.facts[standing_of(effect)]
     planned = workflow.undo[effect.plan.operation].plan(effect, fact)
     key = compensation_key(effect.key)
     if known := held.effect(key):
@@ -78,7 +73,7 @@ def _undoing(held: Held, workflow: Workflow, context: Context, effect: Effect) -
 
 def _obstacle(held: Held, workflow: Workflow, context: Context, effect: Effect) -> str:
     """Why `effect` cannot be undone by the product now, as a sentence; empty where it can."""
-    fact = context.facts[fact_about(effect)]
+    fact = context.facts[standing_of(effect)]
     judged = workflow.undo[effect.plan.operation].reversible(effect, fact)
     if judged.value is not Value.MET:
         return f"This cannot be undone: {effect.plan.target} ({judged.evidence.says})."

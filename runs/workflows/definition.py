@@ -65,6 +65,11 @@ class Undo:
     plan: Callable[[Effect, Fact], WritePlan]
 
 
+def standing_of(effect: Effect) -> str:
+    """The name of the fact that is read of `effect` to judge whether it can be undone: how it stands at its service."""
+    return f"standing of {effect.key}"
+
+
 @dataclass(frozen=True)
 class Assertion:
     """One named condition of success."""

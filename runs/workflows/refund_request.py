@@ -9,7 +9,7 @@ import re
 from datetime import date, timedelta
 
 from runs.domain.budget import Charge, Dimension
-from runs.domain.contract import Evidence, Fact, Judgement, met, unknown, unmet
+from runs.domain.contract import Evidence, Fact, Judgement, Value, met, unknown, unmet
 from runs.domain.decision import FactsState
 from runs.domain.effects import Effect, EffectState, WritePlan, names
 from runs.domain.proposals import Ask, Claim, Proposal, Write
@@ -25,7 +25,7 @@ from runs.tools.back_office import (
     READ_REFUND,
     SUBMIT_REFUND,
 )
-from runs.workflows.definition import Assertion, Context, Read, Undo, Workflow
+from runs.workflows.definition import Assertion, Context, Read, Undo, Workflow, standing_of
 
 INPUT = {
     "type": "object",
@@ -175,6 +175,11 @@ def accepted(c: Context) -> Judgement:
         return unknown("nothing has been submitted")
     match effect.state:
         case EffectState.CONFIRMED:
+            # What was read of it after its receipt, to undo it, counts as well.
+            standing = c.facts.get(standing_of(effect))
+            now = refund_is_reversible(effect, standing) if standing else None
+            if now and now.value is Value.UNMET:
+                return now
             return met(_from_the_service(effect, f"accepted as {(effect.receipt or {}).get('request_id')}"))
         case EffectState.COMPENSATED:
             number = (effect.receipt or {}).get("request_id")
