@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from runs.domain.budget import Dimension
-from runs.domain.states import FINAL, TRANSITIONS, WORKING, Move, Outcome, State, StopReason, asks_by_itself
+from runs.domain.states import FINAL, TOO_LATE, TRANSITIONS, WORKING, Move, Outcome, State, StopReason, asks_by_itself
 
 
 class Permission(StrEnum):
@@ -287,7 +287,7 @@ CATALOGUE: dict[Move, EventKind] = {
             "Lets the writes that took effect be undone, the last one first. Each is a write of its own.",
             Permission.APPROVE,
             _payload(("reason",), reason=REASON),
-            reasons=frozenset({StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}),
+            reasons=TOO_LATE,
             not_by_requester=True,
             needs=Declared.COMPENSATION,
             checked_again="Whether each write can still be undone is read again just before.",

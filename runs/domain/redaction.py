@@ -41,6 +41,8 @@ SECRET_FIELD = re.compile(
     r"|(?<![a-z])(pass|pwd|pin|auth|otp|jwt|pan|cvv|cvc)(?![a-z])",
     re.IGNORECASE,
 )
+NAMES_A_SECRET = re.compile(rf"(?:{SECRET_FIELD.pattern})(?:[ _-]?(?:key|value|hash|\d{{1,3}}))?\Z", re.IGNORECASE)
+LONGEST_NAME = 100  # characters of a field's name that stands as a value
 COUNTED = re.compile(r"tokens$", re.IGNORECASE)  # how many were used is no secret
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # where a name in camel case has its next word
 
@@ -144,11 +146,11 @@ def redact_text(text: str, secrets: Iterable[str] = (), keep: Collection[str] = 
     """`text` without secrets. `keep` names identifiers: no cards or accounts, whatever their digits add up to."""
     if len(text) > SHORT_AND_COMMON:
         return _redacted(text, tuple(secrets), keep)
-    return _redacted_before(text, tuple(secrets), frozenset(keep))
+    return _redacted_once(text, tuple(secrets), frozenset(keep))
 
 
 @lru_cache(maxsize=4096)
-def _redacted_before(text: str, secrets: tuple[str, ...], keep: frozenset[str]) -> str:
+def _redacted_once(text: str, secrets: tuple[str, ...], keep: frozenset[str]) -> str:
     return _redacted(text, secrets, keep)
 
 
@@ -281,8 +283,9 @@ class _Walk:
             self.above.discard(id(value))
 
     def names(self, value: Any) -> bool:
-        """Whether `value` is itself the name of a secret's field. More words make it a name of something else."""
-        return isinstance(value, str) and self.is_secret(value) and SECRET_FIELD.fullmatch(value) is not None
+        """Whether `value` is itself the name of a secret's field. What goes on after it names something else."""
+        short = isinstance(value, str) and len(value) <= LONGEST_NAME
+        return short and self.is_secret(value) and NAMES_A_SECRET.search(HUMP.sub("_", value)) is not None
 
     def _number(self, value: int | float) -> Any:
         if isinstance(value, float) and not math.isfinite(value):

@@ -107,6 +107,9 @@ class StopReason(StrEnum):
         return OUTCOME_OF[self]
 
 
+# Something took effect that is not wanted any more: a person keeps it or has it undone.
+TOO_LATE = frozenset({StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE})
+
 OUTCOME_OF: dict[StopReason, Outcome] = {
     reason: outcome
     for outcome, reasons in {

@@ -12,7 +12,7 @@ from runs.domain.budget import BudgetError, Dimension
 from runs.domain.effects import SENDABLE, UNSENT, Answer, Effect, EffectState, still_answers
 from runs.domain.errors import DomainError
 from runs.domain.interventions import CATALOGUE, EventKind, Sender, why_not
-from runs.domain.states import FINAL, Move, Recovery, StopReason
+from runs.domain.states import FINAL, TOO_LATE, Move, Recovery
 from runs.engine.calls import settle_effect
 from runs.engine.commit import ENDED
 from runs.engine.held import Held
@@ -79,7 +79,7 @@ def _apply(held: Held, event: InboxEvent) -> None:
             held.progress = held.progress.reviewed()
             _grant_grace(held)
         case Move.RESUMED_AFTER_REVIEW:
-            if held.run.stop_reason in {StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}:
+            if held.run.stop_reason in TOO_LATE:
                 held.run.cancel_requested = False  # a person looked, and keeps what was done
             # An undoing that stopped short is decided about again: else nobody could ever keep what it cannot undo.
             held.run.undoing, held.run.recovery = False, Recovery.NONE

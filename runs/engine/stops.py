@@ -6,7 +6,7 @@ from typing import Any
 
 from runs import case
 from runs.domain.budget import Dimension
-from runs.domain.states import SHORT, Move, Outcome, Recovery, State, StopReason, asks_by_itself
+from runs.domain.states import SHORT, TOO_LATE, Move, Outcome, Recovery, State, StopReason, asks_by_itself
 from runs.engine.held import Held
 from runs.models import InboxEvent, Step
 
@@ -108,8 +108,7 @@ def _recovery(held: Held, reason: StopReason) -> Recovery:
         return Recovery.RECONCILE
     if held.run.undoing:
         return Recovery.COMPENSATE
-    too_late = reason in {StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}
-    return Recovery.MANUAL if too_late else Recovery.NONE
+    return Recovery.MANUAL if reason in TOO_LATE else Recovery.NONE
 
 
 def _hand_off(held: Held, now: datetime) -> None:

@@ -554,6 +554,24 @@ def test_no_key_is_lost_where_several_come_out_alike() -> None:
     assert sorted(map(str, redact(given).values())) == ["1", "2", "kept"]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "X-Api-Key",
+        "X-Auth-Token",
+        "Set-Cookie",
+        "access_token",
+        "client_secret",
+        "accessToken",
+        "password_hash",
+        "API key",
+    ],
+)
+def test_a_name_that_ends_like_a_secret_s_hides_what_stands_beside_it(name: str) -> None:
+    assert redact({"header": name, "value": "hunter2x"}) == {"header": name, "value": HIDDEN}
+    assert redact([name, "hunter2x"]) == [name, HIDDEN]
+
+
 def test_what_is_only_called_after_a_secret_keeps_what_stands_beside_it() -> None:
     event = {"name": "credential_replaced", "permission": "operate_run", "label": "Credential replaced"}
     assertion = {"name": "token_received", "value": "MET"}

@@ -44,7 +44,7 @@ from runs.domain.budget import Dimension, Ledger
 from runs.domain.decision import RULES, Kind, Rule, Verdict
 from runs.domain.effects import LIFE, SENDABLE, UNRESOLVED, Answer, EffectState
 from runs.domain.interventions import CATALOGUE, EventKind, Permission, Sender
-from runs.domain.states import FINAL, TRANSITIONS, Move, Outcome, State, StopReason
+from runs.domain.states import FINAL, TOO_LATE, TRANSITIONS, Move, Outcome, State, StopReason
 from runs.engine import commit
 from runs.engine.advance import advance
 from runs.engine.held import Held
@@ -81,7 +81,6 @@ SELECT to_jsonb(run),
 REAL_TIME = "SET search_path = DEFAULT; DROP SCHEMA IF EXISTS simulated CASCADE"
 OPERATORS = ["alice", "supervisor", "bob", "support"]
 OFTEN = {"cancel_requested": 1, "paused": 1, "approval_granted": 12}  # among what is offered; the others: 4
-UNDONE_AFTER = {StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}
 AGENTS = st.sampled_from(["scripted", "scripted", "scripted", "scripted", *POLICIES])
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -556,10 +555,10 @@ class AnyOrder(RuleBasedStateMachine):
                 self.authority.decide(refund, "accepted")
         self._wake(run, data.draw)
 
-    @precondition(lambda self: self._that_stand(lambda run: run["stop_reason"] in UNDONE_AFTER))
+    @precondition(lambda self: self._that_stand(lambda run: run["stop_reason"] in TOO_LATE))
     @rule(who=st.sampled_from(["supervisor", "bob"]), data=st.data())
     def it_is_undone(self, who: str, data: st.DataObject) -> None:
-        run = self._that_stand(lambda run: run["stop_reason"] in UNDONE_AFTER)[0]
+        run = self._that_stand(lambda run: run["stop_reason"] in TOO_LATE)[0]
         said = {"reason": "as agreed"}
         self._attempt(run, lambda: interventions.send(run, Move.COMPENSATION_APPROVED, self.people[who], said, ""))
         self._wake(run, data.draw)

@@ -15,13 +15,10 @@ from runs.models import Effect, Run
 from runs.tools.back_office import SUBMIT_REFUND
 from runs.tools.tool import Result
 from tests.engine.conftest import Engine
+from tests.engine.test_stale_facts import Died, die_after
 from tests.people import person
 from tests.processes import CREDENTIAL
 from tests.states import bring_write
-
-
-class Died(BaseException):
-    """A worker's end: nothing catches it."""
 
 
 def stopped_as(run: Run) -> tuple[str, str]:
@@ -133,16 +130,7 @@ def test_a_worker_that_dies_while_it_undoes_leaves_nothing_half_done(
 ) -> None:
     run = too_late(engine)
     engine.back_office.fault("B456", "answer_lost", where="cancel", times=1)
-    perform = calls._perform
-
-    def performed(held: Held, planned: Any, until: float) -> Any:
-        result = perform(held, planned, until)
-        if planned.tool.name == operation:
-            monkeypatch.setattr(calls, "_perform", perform)
-            raise Died
-        return result
-
-    monkeypatch.setattr(calls, "_perform", performed)
+    die_after(monkeypatch, operation)
     with pytest.raises(Died):
         undo(engine, run)
     Run.objects.filter(pk=run.pk).update(due_at="2000-01-01T00:00Z", owner="")

@@ -38,7 +38,8 @@ def killed_at(run: Run, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     Run.objects.filter(pk=run.pk).update(due_at=PAST)
 
 
-def killed_after(run: Run, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
+def die_after(monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
+    """The worker that makes the next call of this tool dies with its answer in hand."""
     perform = calls._perform
 
     def performed(held: Held, planned: Planned, until: float) -> Any:
@@ -49,6 +50,10 @@ def killed_after(run: Run, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
         return result
 
     monkeypatch.setattr(calls, "_perform", performed)
+
+
+def killed_after(run: Run, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
+    die_after(monkeypatch, tool)
     with pytest.raises(Died):
         advance(run.pk)
     Run.objects.filter(pk=run.pk).update(due_at=PAST)
