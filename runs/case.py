@@ -43,7 +43,7 @@ def read(run: Run) -> dict[str, Any]:
 
 
 def context_of(run: Run, facts: Mapping[str, Fact], effects: Iterable[Effect], now: datetime) -> Context:
-    return Context(str(run.pk), run.input, run.acts_for, facts, tuple(effects), run.stretch, now)
+    return Context(str(run.pk), run.input, run.acts_for, facts, tuple(effects), run.stretch, now, run.scope)
 
 
 def package(
@@ -214,7 +214,7 @@ def _contract(workflow: Workflow | None, context: Context, withheld: bool) -> li
         return []
     rows = []
     judgements = workflow.judge(context).assertions
-    for assertion in workflow.contract:
+    for assertion in workflow.in_scope(context.scope):
         judged = judgements[assertion.name]
         if withheld and assertion.name == "authorised":
             value, says = Value.UNMET, "not entitled"

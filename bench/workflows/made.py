@@ -10,10 +10,10 @@ from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Evidence, Fact, Judgement, met, unknown
 from runs.domain.decision import FactsState
 from runs.domain.effects import EffectState, WritePlan
-from runs.domain.proposals import Ask, Proposal, Write
+from runs.domain.proposals import Act, Ask, Proposal
 from runs.domain.telling import LANGUAGES, Quote, Statement, Wording, needs
 from runs.tools.tool import Tool
-from runs.workflows.definition import Assertion, Context, Read, Workflow
+from runs.workflows.definition import Assertion, Context, Read, Workflow, Writing
 
 PLENTY = 1_000_000_000
 
@@ -32,7 +32,7 @@ def made(name: str, read: Tool, reads: int, write: Tool, look_up: Tool, writes: 
         return _met(c.facts.get(f"fact {reads - 1}"), "all is read")
 
     def script(c: Context) -> Proposal:
-        return Write(_plan(write, c)) if writes else Ask("What else?")
+        return Act(write.name, {}) if writes else Ask("What else?")
 
     def remaining(c: Context) -> Charge:
         return {}
@@ -54,8 +54,14 @@ def made(name: str, read: Tool, reads: int, write: Tool, look_up: Tool, writes: 
         eligible=authorised,
         contract=(Assertion("authorised", "May act", authorised), Assertion("done", "All is done", done)),
         script=script,
-        # One key for each write: the one that is under way, or the next.
-        operation_key=lambda c: f"{c.input['item']}-{_confirmed(c):04}",
+        operations={
+            write.name: Writing(
+                says="Makes the next effect.",
+                plan=lambda c, given: _plan(write, c),
+                # One key for each write: the one that is under way, or the next.
+                key=lambda c, given: f"{c.input['item']}-{_confirmed(c):04}",
+            )
+        },
         budgets={dimension: PLENTY for dimension in Dimension if dimension != Dimension.COST},
         remaining=remaining,
         question=lambda c, reason, found: f"{reason}: {found}",

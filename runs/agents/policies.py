@@ -2,55 +2,71 @@
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from runs.domain.effects import WritePlan, names_otherwise
-from runs.domain.proposals import Ask, Claim, Proposal, Write
+from runs.domain.effects import names_otherwise
+from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, HandOver, Proposal
 from runs.domain.redaction import clean, clean_text
-from runs.domain.states import StepKind
+from runs.tools.tool import Tool
 from runs.workflows.definition import Context, Workflow
 
 log = logging.getLogger(__name__)
 MOST_WORDS = 500  # characters of what an agent says
-MOST_PLAN = 20_000  # characters of a proposed write
+MOST_ARGUMENTS = 20_000  # characters of what an agent proposes an operation with
 
 Policy = Callable[[Workflow, Context], Proposal]
 
 
-def propose(policy: str, workflow: Workflow, context: Context) -> Proposal:
-    """What a policy proposes. Where that is no proposal, or none that may be considered, a person is asked."""
+@dataclass(frozen=True)
+class Unfit:
+    """A proposal that is not even considered, and why, as a sentence."""
+
+    says: str
+
+
+def propose(policy: str, workflow: Workflow, context: Context) -> Proposal | Unfit:
+    """What a policy proposes, once it is known to be one of the things that may be proposed."""
     try:
         answer = POLICIES[policy](workflow, context)
     except Exception as problem:
         log.exception("Policy %s broke down", policy)
-        return Ask(f"The agent broke down ({type(problem).__name__}); the error is in the log.")
+        return Unfit(f"The agent broke down ({type(problem).__name__}); the error is in the log.")
     match answer:
-        case Write(WritePlan() as plan):
-            wrong = _what_is_wrong(plan, workflow, context)
-            return Ask(clean_text(wrong)[:MOST_WORDS]) if wrong else answer
+        case Act(str(operation), arguments):
+            wrong = _what_is_wrong(operation, arguments, workflow, context)
+            return Unfit(clean_text(wrong)[:MOST_WORDS]) if wrong else answer
         case Claim(str(says)):
             return Claim(clean_text(says[:MOST_WORDS]))
         case Ask(str(question)):
             return Ask(clean_text(question[:MOST_WORDS]))
-    return Ask(f"The agent answered with a {type(answer).__name__} that is no proposal.")
+        case Exhausted(str(question)):
+            return Exhausted(clean_text(question[:MOST_WORDS]))
+        case HandOver(str(task), str(giver), str(taker)):
+            return HandOver(*(clean_text(text[:MOST_WORDS]) for text in (task, giver, taker)))
+        case Consult(str(tool)) if tool in MODELS:
+            return answer
+    return Unfit(f"The agent answered with a {type(answer).__name__} that is no proposal.")
 
 
-def _what_is_wrong(plan: WritePlan, workflow: Workflow, context: Context) -> str:
-    """Why a planned write is not even considered, as a sentence; empty where it is."""
+def _what_is_wrong(operation: str, arguments: Any, workflow: Workflow, context: Context) -> str:
+    """Why a proposed operation is not even considered, as a sentence; empty where it is."""
     try:
-        text = json.dumps(vars(plan), allow_nan=False)
-        content = json.loads(text)
-        kept = clean(content) == content and isinstance(content["params"], dict)
+        text = json.dumps(arguments, allow_nan=False)
+        kept = clean(json.loads(text)) == arguments and isinstance(arguments, Mapping)
     except (TypeError, ValueError, RecursionError):
         kept = False
-    if not kept or len(text) > MOST_PLAN:
-        return "The agent proposed a write that cannot be put on record: no plain data, or too much of it."
-    tool = workflow.tools.get(plan.operation)
-    if tool is None or tool.kind is not StepKind.WRITE:
-        return f"The agent proposed “{plan.operation}”, which is no write of this workflow."
+    if not kept or len(text) > MOST_ARGUMENTS:
+        return "The agent proposed something that cannot be put on record: no plain data, or too much of it."
+    if operation not in workflow.operations:
+        return f"The agent proposed “{operation}”, which is no operation of this workflow."
     # What was read, and who was asked, is about the request's own subject and holds for no other.
-    if name := names_otherwise(plan.params, context.input):
-        return f"The agent proposed a write for {name} {plan.params[name]}, and was asked for {context.input[name]}."
+    if name := names_otherwise(arguments, context.input):
+        return f"The agent proposed {operation} for {name} {arguments[name]}, and was asked for {context.input[name]}."
+    if error := next(workflow.validators[operation].iter_errors(arguments), None):
+        where = ".".join(map(str, error.instance_path)) or "the arguments"
+        return f"The agent proposed {operation} with {where} as it must not be: {error.message}"
     return ""
 
 
@@ -65,13 +81,14 @@ def overconfident(workflow: Workflow, context: Context) -> Proposal:
     It ships so that the demo and the tests can show that a claim moves nothing.
     """
     if not context.effects and context.claims == 0:
-        return Claim("All done! Your refund R789 has been processed and the money is on its way.")
+        return Claim("All done! Your request R789 has been processed and everything is on its way.")
     return workflow.script(context)
 
 
 def stubborn(workflow: Workflow, context: Context) -> Proposal:
     """An agent that only ever says "done"."""
-    return Claim("All done! Your refund has been processed.")
+    return Claim("All done! Your request has been processed.")
 
 
+MODELS: dict[str, Tool] = {}  # that a policy may consult, by the tool's name
 POLICIES: dict[str, Policy] = {"scripted": scripted, "overconfident": overconfident, "stubborn": stubborn}

@@ -82,6 +82,10 @@ class Line:
     def available(self) -> int:
         return max(0, self.limit - self.spent - self.reserved)
 
+    @property
+    def past_soft(self) -> bool:
+        return self.soft > 0 and self.spent >= self.soft
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -146,8 +150,16 @@ class Ledger:
             raise BudgetError(f"{dimension.value} was planned as {planned} and can be doubled: {said}.", field="by")
         return self._change({dimension: replace(line, limit=line.limit + by)})
 
+    def for_another_write(self, planned: int) -> "Ledger":
+        """Look-ups are counted for each write: one that is sent finds at least `planned` of them."""
+        line = self.lines.get(Dimension.STATUS_CHECKS)
+        if line is None:
+            return self
+        limit = max(line.limit, line.spent + line.reserved + planned)
+        return self._change({Dimension.STATUS_CHECKS: replace(line, limit=limit)})
+
     def crossed_soft(self) -> tuple[Dimension, ...]:
-        return tuple(d for d, line in self.lines.items() if line.soft and line.spent >= line.soft)
+        return tuple(d for d, line in self.lines.items() if line.past_soft)
 
     def look_up(self, asked: Dimension | None = None) -> Charge:
         """What the next look-up is paid from: people's, and those after the scheduled ones, share an allowance.

@@ -25,11 +25,14 @@ class FactsState(StrEnum):
 class NextStep(StrEnum):
     """What would be done next if nothing speaks against it."""
 
-    READ = "read"  # a precondition that has not been read since the last stop
+    READ = "read"  # a precondition not read since the last stop, a read that the policy chose, or a check of its claim
     WRITE = "write"
+    TURN = "turn"  # a model is asked what to propose
     CLAIM = "claim"  # the policy says that it is finished
     ASK = "ask"  # the policy asks a person
     EXHAUSTED = "exhausted"  # every source was asked
+    HAND_OVER = "hand_over"  # one agent passes the task to another
+    REFUSED = "refused"  # what a model proposed cannot be considered
     NONE = "none"
 
 
@@ -40,6 +43,8 @@ class Kind(StrEnum):
     RETRY = "retry"  # the same read again, later
     ASK_APPROVAL = "ask_approval"
     VALIDATE = "validate"  # a claim of completion that the contract does not bear out
+    HAND_OVER = "hand_over"
+    REFUSE = "refuse"  # tell the model why, and ask it again
     ACT = "act"
 
 
@@ -80,6 +85,7 @@ class Situation:
     repeats: int = 0
     new_path: bool = False  # the next step is a reasoned way that was not tried yet: allowed once
     kinds_closed: bool = False  # every kind of attempt was fruitless up to its limit
+    closed: StopReason | None = None  # what is proposed failed for good before: what it failed of
     failure: Failure | None = None  # of the last action, not yet dealt with
     failed_kind: NextStep = NextStep.READ
     errors_in_a_row: int = 0
@@ -90,7 +96,7 @@ class Situation:
     paused: bool = False
     approval_needed: bool = False
     approval_valid: bool = False
-    approval_rejected: bool = False
+    approval_rejected: bool = False  # exactly what is proposed now
     approval_lapsed: bool = False
 
 
@@ -190,6 +196,8 @@ def _no_progress(s: Situation) -> Verdict | None:
 
 
 def _failure(s: Situation) -> Verdict | None:
+    if s.closed:
+        return _stop(s.closed)
     if not s.failure:
         return None
     error_class = s.failure.error_class
@@ -224,7 +232,22 @@ def _act(s: Situation) -> Verdict:
             return _stop(StopReason.SOURCES_EXHAUSTED)
         case NextStep.CLAIM:
             return Verdict(Kind.VALIDATE)
+        case NextStep.HAND_OVER:
+            return Verdict(Kind.HAND_OVER)
+        case NextStep.REFUSED:
+            return Verdict(Kind.REFUSE)
     return Verdict(Kind.ACT)
+
+
+def way_closed(failure: Failure, attempts: int, most_attempts: int) -> StopReason | None:
+    """What a read that the policy chose has failed of for good; None while it may be tried again.
+
+    That closes this way only: the policy is asked for another, and the run stops where it has none.
+    """
+    if failure.error_class is ErrorClass.NOT_FOUND:
+        return StopReason.NOT_FOUND
+    again = failure.error_class not in ON_FAILURE
+    return StopReason.SAME_ERROR_REPEATED if again and attempts >= most_attempts else None
 
 
 @dataclass(frozen=True)
@@ -258,7 +281,7 @@ RULES: tuple[Rule, ...] = (
     Rule(9, "An effect with an open outcome: only look-ups, no write.", _open_effect),
     Rule(10, "Paused, or a hard limit, or what is left cannot pay for the next step: nothing new.", _limit),
     Rule(11, "No progress, and no new path to try: a person.", _no_progress),
-    Rule(12, "The last action failed: by its class.", _failure),
+    Rule(12, "The last action failed: by its class. A way that failed for good is not taken again.", _failure),
     Rule(13, "Past a soft mark: the rest must fit into what is left, and be worth it.", _past_soft_mark),
     Rule(14, "A write without a valid approval where one is required: ask for it.", _approval),
     Rule(15, "Otherwise act.", _act),

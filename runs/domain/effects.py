@@ -6,7 +6,7 @@ sending again is permitted once per proof of absence, with the same key and the 
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -156,6 +156,12 @@ class Effect:
         return self.state in UNRESOLVED
 
 
+def put_up(effects: Iterable[Effect]) -> Effect | None:
+    """The write that was put before a person and not decided about yet; None where there is none."""
+    waiting = (effect for effect in effects if effect.state in SENDABLE and not effect.approved_digest)
+    return next((effect for effect in waiting if effect.approval_expires_at), None)
+
+
 def approval_is_valid(effect: Effect, now: datetime) -> bool:
     """Whether a person approved exactly this effect's plan and the approval has not lapsed."""
     return (
@@ -171,7 +177,6 @@ class KeyTerms:
 
     in_flight: timedelta  # how long after its intent a request may still arrive
     kept_for: timedelta | None = None  # from the first use of a key; None: for good
-    replays: bool = False  # the same key with the same parameters is carried out once, however often it is sent
 
     def remembers(self, effect: Effect, now: datetime) -> bool:
         """Whether the service still knows this key, if it ever got it. Counted from the plan, which is never later."""
@@ -183,7 +188,6 @@ class Permit(StrEnum):
 
     FIRST = "first"  # it never was
     PROVEN_ABSENT = "proven_absent"  # the authority has shown that it is not there: once per proof
-    REPLAY_GUARANTEE = "replay_guarantee"  # the service declares that the same key cannot take effect twice
 
 
 def binding_of(plan: WritePlan) -> str:
@@ -204,8 +208,6 @@ def may_send(effect: Effect, terms: KeyTerms, now: datetime) -> Permit:
         raise EffectError("The service may have forgotten this operation key; only a look-up is safe.", "operation_key")
     if effect.state is EffectState.ABSENT:
         return Permit.PROVEN_ABSENT
-    if effect.state in {EffectState.SENT, EffectState.UNKNOWN} and terms.replays:
-        return Permit.REPLAY_GUARANTEE
     raise EffectError(f"This write is {effect.state.value}; it must not be sent again.", field="effect")
 
 

@@ -12,8 +12,9 @@ from typing import Any
 from runs.domain.contract import Value, is_text
 from runs.domain.effects import EffectState, fingerprint
 from runs.domain.errors import DomainError, ErrorClass, quoted
+from runs.domain.states import StopReason
 
-MOST_REMEMBERED = 64  # hypotheses excluded, and holders of tasks
+MOST_REMEMBERED = 64  # hypotheses excluded, holders of tasks, ways closed, plans rejected
 LONGEST_NAME = 200  # characters
 
 # Only an answer of the authority leads to these. A request that left, or got lost, is no news of anything.
@@ -30,6 +31,11 @@ SAID_BY_THE_AUTHORITY = frozenset(
 
 class ProgressError(DomainError):
     """Something that cannot be progress, or be remembered as such: a name that is none, a limit out of range."""
+
+
+def way_of(operation: str, arguments: Mapping[str, Any] | None = None) -> str:
+    """What is closed when it fails for good: the whole operation, or the one call with these arguments."""
+    return operation if arguments is None else f"{operation} {fingerprint(arguments)[:16]}"
 
 
 def attempt_fingerprint(source: str, operation: str, params: Mapping[str, Any], result: Mapping[str, Any]) -> str:
@@ -107,6 +113,11 @@ class Progress:
     fruitless: Mapping[str, int] = field(default_factory=dict)  # kind -> attempts in a row that gained nothing
     holders: Mapping[str, Sequence[str]] = field(default_factory=dict)  # task -> who had it since the last gain
     handed_back: int = 0  # hand-overs since then to somebody who had that task already
+    closed: Mapping[str, str] = field(default_factory=dict)  # way -> the stop reason, should nothing else be left
+    rejected: Mapping[str, str] = field(default_factory=dict)  # digest of a plan -> why a person rejected it
+    refused: str = ""  # why the latest proposal of a model was not even considered
+    soft_marks: Sequence[str] = field(default_factory=list)  # dimensions whose soft mark was crossed, and said so
+    taken_up: int = 0  # the step of the latest model turn whose proposal was dealt with
 
     def observed(self, attempt: str) -> "Progress":
         """A call came back with something; `attempt` is its fingerprint."""
@@ -179,9 +190,19 @@ class Progress:
             return replace(self, handed_back=self.handed_back + 1)
         return replace(self, holders={**self.holders, task: now})
 
+    def close(self, way: str, reason: StopReason) -> "Progress":
+        """`way` failed for good and is not taken again. The oldest is forgotten where there is no room."""
+        kept = dict([*self.closed.items()][-MOST_REMEMBERED + 1 :])
+        return replace(self, closed={**kept, _name(way, "way"): reason.value})
+
+    def reject(self, digest: str, why: str) -> "Progress":
+        """A person rejected the plan with this digest."""
+        kept = dict([*self.rejected.items()][-MOST_REMEMBERED + 1 :])
+        return replace(self, rejected={**kept, _name(digest, "digest"): why})
+
     def reviewed(self) -> "Progress":
         """A person looked at it and lets it go on: what held it up counts from here. What was excluded stays so."""
-        return replace(self, repeats=0, fruitless={}, holders={}, handed_back=0)
+        return replace(self, repeats=0, fruitless={}, holders={}, handed_back=0, closed={})
 
     def _counted(self, fruitful: bool, kind: str, limits: Mapping[str, int]) -> "Progress":
         _check_limits(limits)

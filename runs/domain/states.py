@@ -33,6 +33,7 @@ class StepKind(StrEnum):
     READ = "read"
     WRITE = "write"
     LOOK_UP = "look_up"  # reads what became of a write, by operation key
+    TURN = "turn"  # asks a model what to propose next
 
 
 class StepStatus(StrEnum):

@@ -20,20 +20,23 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 
 from runs.domain.decision import Kind, decide
-from runs.domain.effects import EffectState, WritePlan
+from runs.domain.effects import EffectState, WritePlan, put_up
 from runs.domain.progress import attempt_fingerprint
-from runs.domain.proposals import Ask, Claim
+from runs.domain.proposals import Claim, HandOver
+from runs.domain.redaction import digest
 from runs.domain.states import FINAL, Move, State, StepKind, StopReason
 from runs.engine import calls, commit, stopping
 from runs.engine.commit import LeaseLost
 from runs.engine.events import read_inbox
 from runs.engine.held import Held, pace
-from runs.engine.outlook import Outlook, look
+from runs.engine.outlook import Next, Outlook, look
 from runs.engine.stops import close_unresolved, next_due, stop
 from runs.models import Run
 from runs.workflows import registry
 
 log = logging.getLogger(__name__)
+PROPOSED = {StopReason.QUESTION_ASKED, StopReason.SOURCES_EXHAUSTED}  # by the policy itself
+KEEPS_THE_PROPOSAL = {StopReason.PAUSED}  # what a model proposed is still to be done afterwards
 
 
 def advance(run_id: UUID) -> bool:
@@ -102,10 +105,12 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 raise LeaseLost
             case Kind.STOP:
                 assert verdict.reason
-                if isinstance(outlook.proposal, Ask) and verdict.reason is StopReason.QUESTION_ASKED:
+                if verdict.reason in PROPOSED:
                     # Like a claim: who only ever asks uses its budget up.
                     _charge(held, outlook)
-                stop(held, verdict.reason, outlook.found)
+                if verdict.reason not in KEEPS_THE_PROPOSAL:
+                    held.take_up()
+                stop(held, verdict.reason, outlook.found, verdict.rule)
             case Kind.RETRY:
                 again_at = _retry_at(held)
                 failed = outlook.situation.failure
@@ -113,9 +118,13 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 held.give_back(again_at)
                 return False
             case Kind.ASK_APPROVAL:
-                _ask_approval(held, outlook)
+                _ask_approval(held, outlook, verdict.rule)
             case Kind.VALIDATE:
                 _refute(held, outlook)
+            case Kind.HAND_OVER:
+                _hand_over(held, outlook)
+            case Kind.REFUSE:
+                _refuse(held, outlook)
             case Kind.ACT | Kind.LOOK_UP:
                 # What somebody asked for is remembered in this worker's hands only, so it is done before giving back.
                 asked = held.asked is not None and verdict.kind is Kind.LOOK_UP
@@ -123,9 +132,9 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 if held.pending.settled_steps and over and not asked:
                     held.give_back(held.now())
                     return True
-                _begin(held, outlook)
-                assert outlook.call
-                calls.make(held, outlook.call)
+                assert outlook.next.call
+                _begin(held, outlook.next)
+                calls.make(held, outlook.next.call)
         if held.more_inbox and not held.run.outcome:
             read_inbox(held)
     return False
@@ -142,8 +151,8 @@ def _has_something_to_do(held: Held) -> bool:
 
 
 def _approval_lapsed(held: Held) -> bool:
-    expires_at = held.effects[-1].approval_expires_at
-    return expires_at is not None and held.now() >= expires_at
+    waiting = put_up(held.effects)
+    return waiting is not None and waiting.approval_expires_at is not None and held.now() >= waiting.approval_expires_at
 
 
 def _stopped(held: Held) -> bool:
@@ -167,13 +176,13 @@ def _missing(run: Run) -> str:
     return f"The workflow {run.workflow} is not installed any more."
 
 
-def _begin(held: Held, outlook: Outlook) -> None:
+def _begin(held: Held, coming: Next) -> None:
     """Take the transitions that lead to the state in which this call is made."""
-    assert outlook.call
+    assert coming.call
     if held.state is State.RECEIVED:
         held.move(Move.STARTED)
-    kind = outlook.call.tool.kind
-    if kind is StepKind.LOOK_UP:
+    kind = coming.call.tool.kind
+    if kind is StepKind.LOOK_UP or coming.checks_a_claim:
         if held.state is not State.VALIDATING:
             held.move(Move.VALIDATION_DUE)
         return
@@ -183,15 +192,16 @@ def _begin(held: Held, outlook: Outlook) -> None:
         held.move(Move.CONTRACT_NOT_MET)
         held.move(Move.REVISION_BEGUN)
     if kind is StepKind.WRITE:
-        assert outlook.call.effect
-        held.put(outlook.call.effect)
+        assert coming.effect
+        held.put(coming.effect)
+        held.take_up()
         if held.state is State.PLANNING:
-            held.move(Move.PROPOSAL_ACCEPTED, digest=outlook.call.effect.digest)
+            held.move(Move.PROPOSAL_ACCEPTED, digest=coming.effect.digest)
 
 
-def _ask_approval(held: Held, outlook: Outlook) -> None:
+def _ask_approval(held: Held, outlook: Outlook, rule: int) -> None:
     """Put the planned write before a person. A plan that differs from the one shown before says what changed."""
-    effect = outlook.effect
+    effect = outlook.next.effect
     assert effect
     assert held.workflow
     before = held.effect(effect.key)
@@ -214,7 +224,7 @@ def _ask_approval(held: Held, outlook: Outlook) -> None:
     if held.state is State.VALIDATING:
         held.move(Move.CONTRACT_NOT_MET)
         held.move(Move.REVISION_BEGUN)
-    stop(held, StopReason.APPROVAL_REQUIRED, effect.plan.needs_approval)
+    stop(held, StopReason.APPROVAL_REQUIRED, effect.plan.needs_approval, rule)
 
 
 def _changes(old: WritePlan, new: WritePlan) -> str:
@@ -232,22 +242,43 @@ def _changes(old: WritePlan, new: WritePlan) -> str:
 
 def _refute(held: Held, outlook: Outlook) -> None:
     """The policy claims completion and the contract does not bear it out: recorded, charged, and on with the rest."""
-    assert isinstance(outlook.proposal, Claim)
+    claim = outlook.next.proposal
+    assert isinstance(claim, Claim)
     if held.state is not State.VALIDATING:
         held.move(Move.VALIDATION_DUE)
     held.move(Move.CONTRACT_NOT_MET)
     held.move(Move.REVISION_BEGUN)
-    held.record("claimed_completion", says=outlook.proposal.says)
+    held.record("claimed_completion", says=claim.says)
     _charge(held, outlook)
+    held.take_up()
     values = {name: judgement.value for name, judgement in held.judgements().items()}
-    attempt = attempt_fingerprint(held.run.policy, "claim", {"says": outlook.proposal.says}, values)
+    attempt = attempt_fingerprint(held.run.policy, "claim", {"says": claim.says}, values)
     held.progress = replace(held.progress.observed(attempt), claims=held.progress.claims + 1)
+
+
+def _hand_over(held: Held, outlook: Outlook) -> None:
+    """One agent passes the task on. Whoever had it before is remembered until something is gained."""
+    given = outlook.next.proposal
+    assert isinstance(given, HandOver)
+    held.record("handed_over", task=given.task, giver=given.giver, taker=given.taker)
+    _charge(held, outlook)
+    held.take_up()
+    held.progress = held.progress.handed_over(digest(given.task), given.giver, given.taker)
+
+
+def _refuse(held: Held, outlook: Outlook) -> None:
+    """What a model proposed cannot be considered: it is told why. The same once more is no progress."""
+    held.record("proposal_refused", why=outlook.next.found)
+    _charge(held, outlook)
+    held.take_up()
+    attempt = attempt_fingerprint(held.run.policy, "proposal", {"why": outlook.next.found}, {})
+    held.progress = replace(held.progress.observed(attempt), refused=outlook.next.found[:500])
 
 
 def _charge(held: Held, outlook: Outlook) -> None:
     """A step that calls nobody is paid for at once."""
-    held.ledger = held.ledger.reserve(outlook.charge)
-    calls.spend(held, outlook.charge)
+    held.ledger = held.ledger.reserve(outlook.next.charge)
+    calls.spend(held, outlook.next.charge)
 
 
 def _retry_at(held: Held) -> datetime:

@@ -4,7 +4,7 @@ The intent is committed before the call leaves, and for a write that commit is t
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from time import monotonic
@@ -29,9 +29,9 @@ from runs.domain.effects import (
     what_a_failure_means,
 )
 from runs.domain.errors import Failure, classify
-from runs.domain.progress import Gain, attempt_fingerprint, changes
+from runs.domain.progress import Gain, Progress, attempt_fingerprint, changes
 from runs.domain.redaction import clean, redact
-from runs.domain.states import StepKind, StepStatus
+from runs.domain.states import StepKind, StepStatus, StopReason
 from runs.engine import commit
 from runs.engine.commit import LeaseLost
 from runs.engine.held import Held, pace
@@ -55,6 +55,8 @@ class Planned:
     expects: str
     learns: str = ""  # the fact that a read is for
     effect: Effect | None = None
+    way: str = ""  # of a read that the policy chose: what is closed if it fails for good
+    attempt: str = ""  # the kind of attempt it is, where the workflow limits that
 
     @property
     def key(self) -> str:
@@ -82,6 +84,9 @@ def _mark_as_sent(held: Held, planned: Planned) -> None:
     effect = planned.effect
     assert effect
     permit = may_send(effect, terms_of(planned.tool), held.now())
+    if not effect.times_sent and any(known.times_sent for known in held.effects):
+        assert held.workflow
+        held.ledger = held.ledger.for_another_write(held.workflow.planned(Dimension.STATUS_CHECKS))
     held.put(
         replace(
             effect,
@@ -175,17 +180,21 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
     data = {} if isinstance(result, Failure) else redact(result.data, known_secrets(), held.identifiers())
     answer = _answered(held, planned, result) if planned.effect else None
     if planned.learns and isinstance(result, Result):
-        held.learn(
-            Fact(planned.learns, result.data, planned.tool.source, held.now(), result.reference, held.run.stretch)
-        )
-    spend(held, planned.charge)
+        # Which turn a proposal is of tells whether it was dealt with already.
+        known = {**result.data, "turn": step["seq"]} if planned.tool.kind is StepKind.TURN else result.data
+        held.learn(Fact(planned.learns, known, planned.tool.source, held.now(), result.reference, held.run.stretch))
+    spend(held, planned.charge, result.used if isinstance(result, Result) else None)
+    attempt = attempt_fingerprint(planned.tool.source, planned.tool.name, planned.params, data)
     if isinstance(result, Failure):
         held.failed(planned, result)
     else:
         held.failure = None
         held.progress = held.progress.succeeded(planned.tool.name)
+        if planned.way:
+            held.progress = held.progress.observed(attempt)
+            held.take_up()
     gain = _gain(before, _known(held, planned))
-    held.progress = held.progress.gained(gain)
+    held.progress = _progressed(held, planned, gain)
     settled = {
         **step,
         "gain": {name: value for name, value in asdict(gain).items() if value},
@@ -193,7 +202,7 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
         "summary": result.message if isinstance(result, Failure) else result.says,
         "code": result.code if isinstance(result, Failure) else answer or "",
         "error_class": result.error_class if isinstance(result, Failure) else "",
-        "fingerprint": attempt_fingerprint(planned.tool.source, planned.tool.name, planned.params, data),
+        "fingerprint": attempt,
         "response": data,
     }
     held.pending.settled_steps.append(settled)
@@ -223,34 +232,45 @@ class _Known:
 
     values: Mapping[str, Value]
     fact: Fact | None
+    evidence: Collection[str] | None  # where the workflow says what counts
     effect: EffectState | None
 
 
 def _known(held: Held, planned: Planned) -> _Known:
     effect = held.effect(planned.key)
+    counts = held.workflow.evidence if held.workflow else None
     return _Known(
         values={name: judged.value for name, judged in held.judgements().items()},
         fact=held.facts.get(planned.learns),
+        evidence=counts(held.context()) if counts else None,
         effect=effect.state if effect else None,
     )
 
 
 def _gain(before: _Known, after: _Known) -> Gain:
-    is_new = after.fact and (before.fact is None or before.fact.data != after.fact.data)
+    found: Collection[str] = []
+    if before.evidence is not None and after.evidence is not None:
+        found = sorted({*after.evidence} - {*before.evidence})
+    elif after.fact and (before.fact is None or before.fact.data != after.fact.data):
+        found = [after.fact.reference or after.fact.name]
     return Gain(
         changed=changes(before.values, after.values),
-        evidence=[after.fact.reference or after.fact.name] if after.fact and is_new else [],
+        evidence=list(found),
         effect=(before.effect, after.effect) if before.effect and after.effect else None,
     )
 
 
-def spend(held: Held, charge: Charge) -> None:
-    """What was reserved is spent. A soft mark that this crosses is put on record."""
-    before = held.ledger.crossed_soft()
-    held.ledger = held.ledger.settle(charge)
-    for dimension in held.ledger.crossed_soft():
-        if dimension not in before:
-            held.record("soft_limit_crossed", dimension=dimension, spent=held.ledger.lines[dimension].spent)
+def _progressed(held: Held, planned: Planned, gain: Gain) -> Progress:
+    """What the run remembers of this step. A way whose call came back just as before is not taken a third time."""
+    assert held.workflow
+    progress = held.progress.gained(gain, planned.attempt or None, held.workflow.fruitless)
+    return progress.close(planned.way, StopReason.NO_PROGRESS) if planned.way and progress.repeats else progress
+
+
+def spend(held: Held, charge: Charge, used: Charge | None = None) -> None:
+    """What was reserved is spent, or what was really `used`."""
+    held.ledger = held.ledger.settle(charge, used)
+    held.mark_soft()
 
 
 def _answered(held: Held, planned: Planned, result: Result | Failure) -> Answer:
@@ -314,8 +334,8 @@ def _next_look(held: Held, planned: Planned, before: Effect, now: Effect, result
     assert held.workflow
     line = held.ledger.lines.get(Dimension.STATUS_CHECKS)
     waits = held.workflow.look_up_after
-    taken = line.spent + line.reserved if line else 0
-    wait = pace(waits[min(taken, len(waits) - 1)] if line and line.limit > taken else held.workflow.follow_up_after)
+    scheduled = line is not None and line.available > 0
+    wait = pace(waits[min(now.look_ups, len(waits) - 1)] if scheduled else held.workflow.follow_up_after)
     then = held.now() + max(wait, result.asked_wait() if isinstance(result, Failure) else timedelta())
     # A person who asks in between does not put off what was due anyway.
     planned_before = before.next_look_at
@@ -345,7 +365,7 @@ def settle_interrupted(held: Held) -> None:
         held.woken = True
         if row.kind == StepKind.LOOK_UP:
             held.asked = _asked_before(held, row.charge)
-        effect = held.open_effect
+        effect = held.effect(row.operation_key)
         if row.kind == StepKind.WRITE and effect and effect.state is EffectState.SENT:
             settle_effect(held, effect, Answer.UNREACHABLE, None, "The worker stopped before an answer was saved.")
 

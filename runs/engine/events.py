@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from runs import case
 from runs.domain.budget import BudgetError, Dimension
-from runs.domain.effects import SENDABLE, UNSENT, Answer, Effect, EffectState, still_answers
+from runs.domain.effects import SENDABLE, UNSENT, Answer, Effect, EffectState, put_up, still_answers
 from runs.domain.errors import DomainError
 from runs.domain.interventions import CATALOGUE, EventKind, Sender, why_not
 from runs.domain.states import FINAL, TOO_LATE, Move, Recovery
@@ -59,7 +59,6 @@ def _apply(held: Held, event: InboxEvent) -> None:
             _approve(held, event)
         case Move.APPROVAL_REJECTED:
             _decided(held, event)
-            held.rejected = event.payload["reason"]
         case Move.BUDGET_EXTENDED:
             _extend(held, event)
         case Move.INPUT_CORRECTED:
@@ -67,7 +66,7 @@ def _apply(held: Held, event: InboxEvent) -> None:
         case Move.CANCEL_REQUESTED:
             held.run.cancel_requested = True
         case Move.PAUSED:
-            held.run.paused = True
+            held.run.paused, held.paused_by = True, event
         case Move.UNPAUSED:
             held.run.paused = False
         case Move.CALLBACK_RECEIVED:
@@ -77,7 +76,7 @@ def _apply(held: Held, event: InboxEvent) -> None:
         case Move.COMPENSATION_APPROVED:
             held.run.undoing, held.run.recovery = True, Recovery.COMPENSATE
             held.progress = held.progress.reviewed()
-            _grant_grace(held)
+            _grant_grace(held)  # however late: what must not stand has to be undone
         case Move.RESUMED_AFTER_REVIEW:
             if held.run.stop_reason in TOO_LATE:
                 held.run.cancel_requested = False  # a person looked, and keeps what was done
@@ -88,12 +87,19 @@ def _apply(held: Held, event: InboxEvent) -> None:
         held.asked = _who_pays(held, kind)
     if kind.puts_up_again:
         _forget_approvals(held)
-    if move is not Move.PAUSED:  # the stop that follows takes that transition
+    if move is Move.APPROVAL_REJECTED:
+        # Not exactly this: the policy may have another way.
+        held.rejected = True
+        held.progress = held.progress.reject(event.answers, event.payload["reason"])
+        held.take_up()
+    if move is not Move.PAUSED:  # the stop that follows takes that transition, and says whose it was
         held.move(move, event.actor_id, payload=event.payload)
 
 
 def _decided(held: Held, event: InboxEvent) -> Effect:
-    effect = held.effects[-1]
+    effect = put_up(held.effects)
+    if effect is None:
+        raise NotPossible("Nothing was waiting for a decision any more.")
     if event.answers != effect.digest:
         raise NotPossible("The plan was replaced after this decision.")
     if effect.approval_expires_at and event.received_at >= effect.approval_expires_at:
@@ -167,6 +173,7 @@ def _who_pays(held: Held, kind: EventKind) -> Dimension | None:
 
 def _forget_approvals(held: Held) -> None:
     """An approval that lapsed or was refused does not come back to life: the plan is put up again."""
+    held.progress = replace(held.progress, rejected={})
     for effect in held.effects:
         if effect.state in SENDABLE:
             state = EffectState.PLANNED if effect.state in UNSENT else effect.state

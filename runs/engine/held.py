@@ -9,11 +9,12 @@ from django.conf import settings
 
 from runs.domain.budget import Dimension, Ledger
 from runs.domain.contract import ACCEPTANCE_OF, Fact, Judgement, Value
+from runs.domain.decision import way_closed
 from runs.domain.effects import Effect
 from runs.domain.errors import ErrorClass, Failure
 from runs.domain.progress import Progress
 from runs.domain.redaction import clean, digest, identifiers, redact, redact_text
-from runs.domain.states import Move, State, transition
+from runs.domain.states import Move, State, StopReason, transition
 from runs.engine import commit
 from runs.engine.commit import Lease, Pending
 from runs.models import InboxEvent, Run
@@ -25,6 +26,9 @@ from runs.workflows.definition import Context
 
 if TYPE_CHECKING:
     from runs.engine.calls import Planned
+
+
+PROPOSAL = "proposal"  # the fact that a model's answer is kept as, until it is dealt with
 
 
 def pace(wait: timedelta) -> timedelta:
@@ -47,7 +51,8 @@ class Held:
         self.failure: Failure | None = None
         self.failed_call: Planned | None = None
         self.asked: Dimension | None = None  # somebody wants the authority asked now: the allowance that pays for it
-        self.rejected = ""  # why the approval was refused
+        self.rejected = False  # somebody rejected a plan just now
+        self.paused_by: InboxEvent | None = None  # who asked for a pause just now, and why
         self.in_hand: dict[str, Any] | None = None  # the last answer, until it is committed
         self.more_inbox = True
         self.woken = False  # an event or a timer gave it something to do
@@ -72,8 +77,28 @@ class Held:
             effects=tuple(self.effects),
             stretch=self.run.stretch,
             now=self.now(),
+            scope=self.run.scope,
             claims=self.progress.claims,
+            closed=self._closed(),
+            rejected=self.progress.rejected,
+            answer=self._answer(),
         )
+
+    def _closed(self) -> dict[str, str]:
+        """The ways, and the kinds of attempt, that are not to be tried any more, and why."""
+        limits = self.workflow.fruitless if self.workflow else {}
+        kinds = limits.keys() - self.progress.open_kinds(limits)
+        return {**self.progress.closed, **dict.fromkeys(kinds, StopReason.NO_PROGRESS.value)}
+
+    def _answer(self) -> Mapping[str, Any] | None:
+        """What a model proposed and nobody has dealt with yet."""
+        fact = self.facts.get(PROPOSAL)
+        return fact.data if fact and fact.data["turn"] > self.progress.taken_up else None
+
+    def take_up(self) -> None:
+        """What a model proposed, if it did, is dealt with: the same answer leads to nothing a second time."""
+        if answer := self._answer():
+            self.progress = replace(self.progress, taken_up=answer["turn"])
 
     def identifiers(self) -> set[str]:
         """What names this run's things, and is no card's number whatever its digits add up to."""
@@ -140,8 +165,27 @@ class Held:
         }
 
     def failed(self, call: "Planned", failure: Failure) -> None:
+        """A call failed. Of a read that the policy chose, that may close a way; anything else the rules deal with."""
+        assert self.workflow
         self.failure, self.failed_call = failure, call
         self.progress = self.progress.failed(call.tool.name, failure.error_class)
+        too_often = self.progress.errors_in_a_row > self.workflow.max_same_error
+        attempts = self.progress.failures[call.tool.name]
+        reason = way_closed(failure, attempts, self.workflow.retries)
+        if call.way and reason and not too_often:
+            way = call.way if reason is StopReason.NOT_FOUND else call.tool.name
+            self.progress = self.progress.close(way, reason)
+            self.failure = None
+            self.take_up()
+
+    def mark_soft(self) -> None:
+        """Each soft mark that was crossed is put on record, once."""
+        marked = self.progress.soft_marks
+        if crossed := [d for d in self.ledger.at(self.elapsed()).crossed_soft() if d.value not in marked]:
+            self.progress = replace(self.progress, soft_marks=[*marked, *(d.value for d in crossed)])
+            for dimension in crossed:
+                line = self.ledger.at(self.elapsed()).lines[dimension]
+                self.record("soft_limit_crossed", dimension=dimension, spent=line.spent)
 
     def judgements(self) -> Mapping[str, Judgement]:
         return self.workflow.judge(self.context()).assertions if self.workflow else {}

@@ -1,9 +1,12 @@
 """Where a held run stands at a step boundary and what would be done next: what a decision rests on. Changes nothing."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
-from runs.agents.policies import propose
+from runs.agents.policies import MODELS, Unfit, propose
 from runs.domain.budget import CLAIM, FIRST_WRITE, READ, RESEND, Charge, Dimension
 from runs.domain.contract import Judgement, Value
 from runs.domain.decision import FactsState, NextStep, OpenEffect, Situation
@@ -18,94 +21,182 @@ from runs.domain.effects import (
     approval_is_valid,
     binding_of,
 )
-from runs.domain.proposals import Ask, Claim, Proposal, Write
-from runs.domain.states import Recovery, StepKind
+from runs.domain.progress import way_of
+from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, HandOver, Proposal
+from runs.domain.states import Recovery, StepKind, StopReason
 from runs.engine.calls import Planned, must_not_be_sent
-from runs.engine.held import Held
+from runs.engine.held import PROPOSAL, Held
 from runs.engine.undoing import next_undo
 from runs.models import Effect as EffectRow
-from runs.workflows.definition import Context, Read, Workflow
+from runs.workflows.definition import Context, Read, Reading, Workflow
+
+
+@dataclass(frozen=True)
+class Next:
+    """What would be done next, if nothing speaks against it."""
+
+    step: NextStep = NextStep.NONE
+    charge: Charge = field(default_factory=dict)
+    call: Planned | None = None
+    effect: Effect | None = None  # the write that is proposed, as it would be put up or sent
+    proposal: Proposal | None = None
+    found: str = ""  # what the rules would rest a stop on, as a sentence
+    undo: Recovery = Recovery.NONE
+    closed: StopReason | None = None  # what it failed of before, for good
+    checks_a_claim: bool = False  # reads what the contract rests on
 
 
 @dataclass(frozen=True)
 class Outlook:
     situation: Situation
-    found: str = ""  # what the rules would rest a stop on, as a sentence
-    call: Planned | None = None
-    proposal: Proposal | None = None
-    effect: Effect | None = None  # the write that is proposed, as it would be put up or sent
-    charge: Charge = field(default_factory=dict)
+    next: Next
+    found: str
 
 
 def look(held: Held) -> Outlook:
     workflow, context = held.workflow, held.context()
     assert workflow
-    facts, found, unread = _facts(workflow, context)
+    facts, says, unread = _facts(workflow, context)
     opening_is_fresh = all(context.fresh(read.fact) for read in workflow.reads if read.opens)
     authorised = workflow.authorised(context) if opening_is_fresh else None
     eligible = workflow.eligible(context) if facts is FactsState.COMPLETE else None
 
     open_effect = held.open_effect
-    next_step, call, proposal, effect = NextStep.NONE, None, None, None
-    charge: Charge = {}
-    undo = Recovery.NONE
+    may_act = facts is FactsState.COMPLETE and authorised and authorised.value is Value.MET
     if open_effect:
-        charge = held.ledger.look_up(held.asked)
-        call = _look_up(workflow, open_effect, charge)
+        coming = _look_up(held, workflow, open_effect)
     elif held.run.undoing:
-        undoing = next_undo(held, workflow, context)
-        undo, next_step, found, call = undoing.recovery, undoing.step, undoing.found, undoing.call
-        charge, effect = (call.charge, call.effect) if call else ({}, None)
+        coming = _undo(held, workflow, context)
     elif unread:
-        next_step, charge = NextStep.READ, READ
-        call = Planned(workflow.tools[unread.tool], unread.params(context), charge, unread.expects, learns=unread.fact)
-    elif facts is FactsState.COMPLETE and authorised and authorised.value is Value.MET:
-        proposal = propose(held.run.policy, workflow, context)
-        match proposal:
-            case Write(plan):
-                plan = replace(plan, needs_approval=plan.needs_approval or _left_open_before(held))
-                effect = effect_for(workflow, context, plan)
-                next_step, charge = NextStep.WRITE, (RESEND if effect.times_sent else FIRST_WRITE)
-                call = Planned(workflow.tools[plan.operation], plan.params, charge, plan.expected, effect=effect)
-                if says := must_not_be_sent(effect, call.tool, held.now()):
-                    next_step, found, call = NextStep.ASK, says, None
-            case Claim():
-                next_step, charge = NextStep.CLAIM, CLAIM
-            case Ask(question):
-                next_step, charge, found = NextStep.ASK, CLAIM, question
+        coming = _insists(held, workflow, context) or Next(NextStep.READ, READ, _read(workflow, context, unread))
+    else:
+        coming = _proposed(held, workflow, context) if may_act else Next()
 
-    failure = held.failure
+    effect, failure = coming.effect, held.failure
+    past_soft_mark = _past_soft_mark(held)
     wanted = [known for known in held.effects if not known.undoes]
     situation = Situation(
         contract=held.contract(),
         authorised=authorised.value if authorised else Value.UNKNOWN,
         facts=facts,
         eligible=eligible.value if eligible else Value.UNKNOWN,
-        next_step=next_step,
+        next_step=coming.step,
         holds_lease=held.now() < held.kept_until,
         cancel_requested=held.run.cancel_requested,
-        undo=undo,
+        undo=coming.undo,
         effects=frozenset(known.state for known in wanted),
-        open_effect=_open(held, open_effect, charge) if open_effect else None,
+        open_effect=_open(held, open_effect, coming.charge) if open_effect else None,
         contradiction=_contradicts(held),
         refused=any(known.state is EffectState.REJECTED for known in wanted),
-        short_of=None if open_effect else held.ledger.short_of(charge),
+        short_of=None if open_effect else held.ledger.short_of(coming.charge),
         overdue=_overdue(held),
         repeats=held.progress.repeats + held.progress.handed_back,
+        new_path=isinstance(coming.proposal, Act) and coming.closed is None,
+        kinds_closed=held.progress.kinds_closed(workflow.fruitless),
+        closed=coming.closed,
         failure=failure,
         failed_kind=_kind_of(held.failed_call),
         errors_in_a_row=held.progress.errors_in_a_row,
         max_same_error=workflow.max_same_error,
         attempts_left=held.progress.failures.get(held.progress.error_operation, 0) < workflow.retries,
-        remaining_short_of=_remaining_short_of(held, workflow, context),
-        worth_it=not _past_soft_mark(held) or workflow.worth_it(context),
+        remaining_short_of=held.ledger.short_of(workflow.remaining(context)) if past_soft_mark else None,
+        worth_it=not past_soft_mark or workflow.worth_it(context),
         paused=held.run.paused,
         approval_needed=bool(effect and effect.plan.needs_approval),
         approval_valid=bool(effect and approval_is_valid(effect, held.now())),
-        approval_rejected=bool(held.rejected),
+        approval_rejected=bool(effect and effect.digest in held.progress.rejected),
         approval_lapsed=bool(effect and effect.approved_digest == effect.digest),
     )
-    return Outlook(situation, _found(held, situation, found, authorised, eligible), call, proposal, effect, charge)
+    found = says if facts in {FactsState.MISSING, FactsState.CONFLICT} else coming.found
+    return Outlook(situation, coming, _found(held, situation, found, authorised, eligible))
+
+
+# What comes next
+
+
+def _look_up(held: Held, workflow: Workflow, effect: Effect) -> Next:
+    charge = held.ledger.look_up(held.asked)
+    tool = workflow.tools[workflow.tools[effect.plan.operation].look_up]
+    call = Planned(tool, effect.plan.params, charge, "what became of the write", effect=effect)
+    return Next(NextStep.NONE, charge, call)
+
+
+def _undo(held: Held, workflow: Workflow, context: Context) -> Next:
+    undoing = next_undo(held, workflow, context)
+    call = undoing.call
+    charge, effect = (call.charge, call.effect) if call else ({}, None)
+    return Next(undoing.step, charge, call, effect, found=undoing.found, undo=undoing.recovery)
+
+
+def _insists(held: Held, workflow: Workflow, context: Context) -> Next | None:
+    """Whether the policy has no other way than the one that a person rejected just now: then nothing is read again
+    for it."""
+    if not held.rejected:
+        return None
+    coming = _proposed(held, workflow, context)
+    insists = coming.effect and coming.effect.digest in held.progress.rejected
+    return replace(coming, step=NextStep.NONE, charge={}, call=None) if insists else None
+
+
+def _read(workflow: Workflow, context: Context, read: Read) -> Planned:
+    return Planned(workflow.tools[read.tool], read.params(context), READ, read.expects, learns=read.fact)
+
+
+def _proposed(held: Held, workflow: Workflow, context: Context) -> Next:
+    """What the policy proposes, as the workflow would carry it out."""
+    proposal = propose(held.run.policy, workflow, context)
+    match proposal:
+        case Act(operation, arguments):
+            return replace(_act(held, workflow, context, operation, arguments), proposal=proposal)
+        case Consult(tool, params, charge):
+            call = Planned(MODELS[tool], params, charge, "what the model proposes", learns=PROPOSAL)
+            return Next(NextStep.TURN, charge, call, proposal=proposal)
+        case Claim():
+            if check := next(iter(workflow.checks(context)), None):
+                call = Planned(workflow.tools[check.tool], check.params, READ, check.expects, learns=check.fact)
+                return Next(NextStep.READ, READ, call, checks_a_claim=True)
+            return Next(NextStep.CLAIM, CLAIM, proposal=proposal)
+        case HandOver():
+            return Next(NextStep.HAND_OVER, CLAIM, proposal=proposal)
+        case Exhausted(question):
+            return Next(NextStep.EXHAUSTED, CLAIM, proposal=proposal, found=question)
+        case Ask(question):
+            return Next(NextStep.ASK, CLAIM, proposal=proposal, found=question)
+        case Unfit(says):
+            return _unfit(context, says)
+
+
+def _unfit(context: Context, says: str) -> Next:
+    """A model is told and may do better; a script would say the same again."""
+    return Next(NextStep.ASK if context.answer is None else NextStep.REFUSED, CLAIM, found=says)
+
+
+def _act(held: Held, workflow: Workflow, context: Context, name: str, arguments: Mapping[str, Any]) -> Next:
+    operation, tool = workflow.operations[name], workflow.tools[name]
+    if isinstance(operation, Reading):
+        kind = operation.kind(arguments)
+        failed_of = StopReason.NO_PROGRESS if kind in context.closed else context.is_closed(name, arguments)
+        call = Planned(
+            tool,
+            operation.params(context, arguments),
+            READ,
+            operation.says,
+            learns=operation.fact(context, arguments),
+            attempt=kind,
+            way=way_of(name, arguments),
+        )
+        return Next(NextStep.READ, READ, call, closed=StopReason(failed_of) if failed_of else None)
+    plan = operation.plan(context, arguments)
+    plan = replace(plan, needs_approval=plan.needs_approval or _left_open_before(held))
+    effect = effect_for(context, plan, operation.key(context, arguments))
+    charge = RESEND if effect.times_sent else FIRST_WRITE
+    if says := must_not_be_sent(effect, tool, held.now()):
+        return replace(_unfit(context, says), effect=effect)
+    call = Planned(tool, plan.params, charge, plan.expected, effect=effect)
+    return Next(NextStep.WRITE, charge, call, effect, found=held.progress.rejected.get(effect.digest, ""))
+
+
+# Where the run stands
 
 
 def _facts(workflow: Workflow, context: Context) -> tuple[FactsState, str, Read | None]:
@@ -120,11 +211,6 @@ def _facts(workflow: Workflow, context: Context) -> tuple[FactsState, str, Read 
         if state is not FactsState.COMPLETE:
             return state, says, unread
     return (FactsState.UNREAD if unread else FactsState.COMPLETE), "", unread
-
-
-def _look_up(workflow: Workflow, effect: Effect, charge: Charge) -> Planned:
-    tool = workflow.tools[workflow.tools[effect.plan.operation].look_up]
-    return Planned(tool, effect.plan.params, charge, "what became of the write", effect=effect)
 
 
 def _open(held: Held, effect: Effect, charge: Charge) -> OpenEffect:
@@ -151,11 +237,6 @@ def _overdue(held: Held) -> bool:
     return held.ledger.at(held.elapsed()).left(Dimension.WALL_TIME) == 0 and not in_grace
 
 
-def _remaining_short_of(held: Held, workflow: Workflow, context: Context) -> Dimension | None:
-    """Past a soft mark: the budget that could not pay for what is left to do."""
-    return held.ledger.short_of(workflow.remaining(context)) if _past_soft_mark(held) else None
-
-
 def _past_soft_mark(held: Held) -> bool:
     # What is left to do about a write that is open, or to be undone, is not what the workflow planned.
     return bool(held.ledger.at(held.elapsed()).crossed_soft()) and not held.open_effect and not held.run.undoing
@@ -175,10 +256,10 @@ def _left_open_before(held: Held) -> str:
     )
 
 
-def effect_for(workflow: Workflow, context: Context, plan: WritePlan) -> Effect:
+def effect_for(context: Context, plan: WritePlan, key: str) -> Effect:
     """The write as it would be made: the one planned before, or a new one where that went out with other parameters."""
-    key = workflow.operation_key(context)
-    current = next((effect for effect in reversed(context.effects) if effect.key.startswith(key)), None)
+    made_anew = re.compile(re.escape(key) + r"(-\d+)?")
+    current = next((effect for effect in reversed(context.effects) if made_anew.fullmatch(effect.key)), None)
     if current is None:
         return Effect(key, EffectState.PLANNED, plan, context.now)
     again = replace(current, plan=plan)
@@ -191,14 +272,14 @@ def effect_for(workflow: Workflow, context: Context, plan: WritePlan) -> Effect:
 
 def _found(held: Held, s: Situation, found: str, authorised: Judgement | None, eligible: Judgement | None) -> str:
     """One sentence on what a stop would rest on: the most telling thing that is known."""
-    if held.rejected:
-        return held.rejected
+    if s.approval_rejected:
+        return found
     if s.undo is Recovery.MANUAL:
         return found
     for judged in (authorised, eligible):
         if judged and judged.value is Value.UNMET:
             return judged.evidence.says
-    if s.facts in {FactsState.MISSING, FactsState.CONFLICT}:
+    if s.facts in {FactsState.MISSING, FactsState.CONFLICT} or s.closed:
         return found
     if held.failure and held.failed_call:
         source, said = held.failed_call.tool.source, held.failure.message

@@ -6,6 +6,7 @@ from typing import Any
 
 from runs import case
 from runs.domain.budget import Dimension
+from runs.domain.effects import put_up
 from runs.domain.states import SHORT, TOO_LATE, Move, Outcome, Recovery, State, StopReason, asks_by_itself
 from runs.engine.held import Held
 from runs.models import InboxEvent, Step
@@ -14,9 +15,11 @@ log = logging.getLogger(__name__)
 WITHOUT_HANDOFF = {Outcome.COMPLETED, Outcome.CANCELLED}
 
 
-def stop(held: Held, reason: StopReason, found: str = "") -> None:
-    """Stop for `reason` and give the run back. `found` says in a sentence what the rules rest on."""
+def stop(held: Held, reason: StopReason, found: str = "", rule: int = 0) -> None:
+    """Stop for `reason` and give the run back. `found` says in a sentence what the rules rest on; `rule` is the one of
+    the fifteen that decided, or 0 where the run was stopped before they were asked."""
     run, workflow, now = held.run, held.workflow, held.now()
+    held.mark_soft()
     _move(held, reason)
     outcome = reason.outcome
     run.outcome, run.stop_reason = outcome, reason
@@ -31,9 +34,9 @@ def stop(held: Held, reason: StopReason, found: str = "") -> None:
         run.question = held.readable(_question(held, reason, found))
     if outcome in {Outcome.NEEDS_HUMAN, Outcome.LIMIT_REACHED}:
         run.answer_by = now + workflow.answer_within if workflow else now
-        if reason is StopReason.APPROVAL_REQUIRED and held.effects:
-            run.answer_by = held.effects[-1].approval_expires_at
-    held.record("stopped", outcome=outcome, reason=reason, says=found or reason.replace("_", " "))
+        if reason is StopReason.APPROVAL_REQUIRED and (waiting := put_up(held.effects)):
+            run.answer_by = waiting.approval_expires_at
+    held.record("stopped", outcome=outcome, reason=reason, rule=rule, says=found or reason.replace("_", " "))
     run.due_at = next_due(held)
     _let_proposals_go(held)
     if outcome not in WITHOUT_HANDOFF:
@@ -75,7 +78,8 @@ def next_due(held: Held) -> datetime | None:
     """When a stopped run must be looked at again without anybody asking."""
     run, effect = held.run, held.open_effect
     if held.state is State.AWAITING_APPROVAL:
-        return held.effects[-1].approval_expires_at
+        waiting = put_up(held.effects)
+        return waiting.approval_expires_at if waiting else None
     outcome = Outcome(run.outcome) if run.outcome else None
     if effect and asks_by_itself(outcome, held.ledger.left(Dimension.FOLLOW_UP_CHECKS) or 0):
         return effect.next_look_at or held.now()
@@ -94,11 +98,13 @@ def _move(held: Held, reason: StopReason) -> None:
         case Outcome.CANCELLED:
             held.move(Move.WITHDRAWN, reason=reason)
         case _ if reason is StopReason.APPROVAL_REQUIRED:
-            held.move(Move.APPROVAL_REQUIRED, digest=held.effects[-1].digest)
+            waiting = put_up(held.effects)
+            held.move(Move.APPROVAL_REQUIRED, digest=waiting.digest if waiting else "")
         case _ if reason is StopReason.APPROVAL_EXPIRED and held.state is State.AWAITING_APPROVAL:
             held.move(Move.APPROVAL_LAPSED)
         case _ if reason is StopReason.PAUSED:
-            held.move(Move.PAUSED)
+            by = held.paused_by
+            held.move(Move.PAUSED, by.actor_id if by else None, payload=by.payload if by else {})
         case _:
             held.move(Move.STOPPED_SHORT, reason=reason)
 

@@ -101,7 +101,7 @@ EFFECT_CHANGES = [
     ("approved", "planned sent"),
     ("sent", "acknowledged unknown confirmed rejected absent"),
     ("acknowledged", "unknown confirmed rejected absent"),
-    ("unknown", "sent acknowledged confirmed rejected absent"),
+    ("unknown", "acknowledged confirmed rejected absent"),
     ("absent", "sent"),
     ("confirmed", "compensated"),
 ]

@@ -52,6 +52,10 @@ class Run(models.Model):
     subject = models.CharField(max_length=120)  # "order B456": what one open run at a time may work on
     input = models.JSONField()
     first_input = models.JSONField(default=dict)  # before any correction: the same request again finds this run
+    # A narrower contract that whoever asked for the run agreed to; empty: the whole. The one before stays on record.
+    scope = models.CharField(max_length=60, blank=True)
+    contract_version = models.PositiveSmallIntegerField(default=1)
+    follows = models.ForeignKey("self", models.PROTECT, null=True, related_name="followed_by")  # the run it came out of
     request_key = models.CharField(max_length=120, blank=True)  # of the caller: the same one twice is the same run
     requester = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="requested_runs")
     acts_for = models.CharField(max_length=80, blank=True)  # the person behind the request, as the authority knows them

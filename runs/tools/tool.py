@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
 
+from runs.domain.budget import Charge
 from runs.domain.effects import Answer
 from runs.domain.errors import Failure
 from runs.domain.states import StepKind
@@ -31,6 +32,7 @@ class Result:
     answer: Answer | None = None
     receipt: Mapping[str, Any] | None = None
     reason: str = ""  # why the service refused, or what does not fit
+    used: Charge | None = None  # what it really cost, where that is known and less certain than one call
 
 
 class ToolFailed(Exception):

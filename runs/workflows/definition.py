@@ -1,15 +1,19 @@
 """What a workflow declares. Everything else about a run follows from the rules; a workflow adds no rule of its own."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
+
+import jsonschema_rs
 
 from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Evaluation, Fact, Judgement, evaluate, unknown
 from runs.domain.decision import FactsState
 from runs.domain.effects import Effect, WritePlan
+from runs.domain.progress import way_of
 from runs.domain.proposals import Proposal
 from runs.domain.states import StepKind, StopReason
 from runs.domain.telling import Wording
@@ -30,7 +34,11 @@ class Context:
     effects: tuple[Effect, ...]
     stretch: int
     now: datetime
+    scope: str = ""  # the narrower contract that was agreed upon; empty: the whole
     claims: int = 0  # completions claimed so far and not borne out
+    closed: Mapping[str, str] = field(default_factory=dict)  # ways and kinds not to be tried any more, and why
+    rejected: Mapping[str, str] = field(default_factory=dict)  # digest of a plan -> why a person rejected it
+    answer: Mapping[str, Any] | None = None  # a model's, not dealt with yet
 
     def fresh(self, name: str) -> Fact | None:
         """A fact that was read since the last stop, and lately. Older ones no longer permit anything."""
@@ -41,6 +49,14 @@ class Context:
     def effect(self) -> Effect | None:
         """The latest write, apart from those that undo others."""
         return next((effect for effect in reversed(self.effects) if not effect.undoes), None)
+
+    def write(self, operation: str) -> Effect | None:
+        """The latest write of one operation."""
+        return next((effect for effect in reversed(self.effects) if effect.plan.operation == operation), None)
+
+    def is_closed(self, operation: str, arguments: Mapping[str, Any]) -> str:
+        """Why this call is not to be made any more: what it failed of; empty where it may."""
+        return self.closed.get(operation) or self.closed.get(way_of(operation, arguments)) or ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +72,16 @@ class Read:
 
 
 @dataclass(frozen=True)
+class Check:
+    """A read that the contract rests on, made once the policy claims to be finished: never by what made the result."""
+
+    fact: str
+    tool: str
+    params: Mapping[str, Any]
+    expects: str
+
+
+@dataclass(frozen=True)
 class Undo:
     """How what one write tool brought about is undone: by another write, if what is read just before permits it."""
 
@@ -68,6 +94,51 @@ class Undo:
 def standing_of(effect: Effect) -> str:
     """The name of the fact that is read of `effect` to judge whether it can be undone: how it stands at its service."""
     return f"standing of {effect.key}"
+
+
+NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A read that the policy may choose; it stands in `Workflow.operations` under the name of its tool."""
+
+    says: str  # what it is for, in one sentence, for people and for models
+    fact: Callable[[Context, Mapping[str, Any]], str]  # the name under which the answer is kept
+    arguments: Mapping[str, Any] = field(
+        default_factory=lambda: NO_ARGUMENTS
+    )  # JSON Schema of what the policy fills in
+    params: Callable[[Context, Mapping[str, Any]], Mapping[str, Any]] = lambda context, given: given
+    kind: Callable[[Mapping[str, Any]], str] = lambda given: ""  # of attempt, where `Workflow.fruitless` limits it
+
+
+@dataclass(frozen=True)
+class Writing:
+    """A write that the policy may choose. What it comes to is planned here, on what was read, and not by the policy."""
+
+    says: str
+    plan: Callable[[Context, Mapping[str, Any]], WritePlan]
+    key: Callable[[Context, Mapping[str, Any]], str]  # of this one logical write: the same whenever it is looked at
+    arguments: Mapping[str, Any] = field(default_factory=lambda: NO_ARGUMENTS)
+    undo: Undo | None = None  # without: cannot be undone by the product
+    amendable: bool = False  # whether a person may change the arguments of one that waits for approval
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A narrower contract: what is left out of it."""
+
+    label: str
+    drops: frozenset[str]  # names of assertions
+
+
+@dataclass(frozen=True)
+class FollowUp:
+    """A new, linked run that a person may start from one that has ended."""
+
+    label: str
+    workflow: str
+    input: Callable[[Context], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -98,12 +169,17 @@ class Workflow:
     eligible: Callable[[Context], Judgement]
     contract: tuple[Assertion, ...]
     script: Callable[[Context], Proposal]
-    operation_key: Callable[[Context], str]
     budgets: Mapping[Dimension, int | tuple[int, int]]
     remaining: Callable[[Context], Charge]  # what is left to do at the least, weighed once a soft mark is crossed
     question: Callable[[Context, StopReason, str], str]  # the last argument: what the rules found, as a sentence
     customer_says: Wording
-    undo: Mapping[str, Undo] = field(default_factory=dict)  # by write tool; one that is not named cannot be undone
+    operations: Mapping[str, Reading | Writing] = field(default_factory=dict)  # by tool: what a policy may choose
+    checks: Callable[[Context], Sequence[Check]] = lambda context: ()  # still to be made, once completion is claimed
+    # The references found so far; what a step adds to them is its gain. None: whatever is read for the first time.
+    evidence: Callable[[Context], Collection[str]] | None = None
+    fruitless: Mapping[str, int] = field(default_factory=dict)  # kind -> attempts in a row that may bring nothing
+    scopes: Mapping[str, Scope] = field(default_factory=dict)
+    follow_ups: Mapping[str, FollowUp] = field(default_factory=dict)
     retries: int = 3  # attempts of one read
     max_same_error: int = 2
     worth_it: Callable[[Context], bool] = lambda context: True  # past a soft mark: whether to go on at all
@@ -125,10 +201,29 @@ class Workflow:
         if opens != sorted(opens, reverse=True):
             # Whether somebody may see a record is asked before it is read.
             raise ValueError(f"Workflow {self.name!r}: the reads that open come first.")
+        self._check_names()
         for what, name, kind in self._named_tools():
             tool = self.tools.get(name)
             if tool is None or tool.kind is not kind:
                 raise ValueError(f"Workflow {self.name!r}: {what} by {name!r}, and it has no {kind} tool of that name.")
+
+    def _check_names(self) -> None:
+        assertions = {assertion.name for assertion in self.contract}
+        for name, scope in self.scopes.items():
+            if unknown_ones := scope.drops - assertions:
+                raise ValueError(
+                    f"Workflow {self.name!r}: scope {name!r} drops {min(unknown_ones)!r}, which is no assertion."
+                )
+            if not scope.drops or scope.drops == assertions:
+                raise ValueError(f"Workflow {self.name!r}: scope {name!r} has to drop some assertions, and to keep some.")
+        for name, operation in self.operations.items():
+            schema, of = operation.arguments, f"Workflow {self.name!r}: the arguments of {name!r}"
+            if schema.get("type") != "object" or schema.get("additionalProperties") is not False:
+                raise ValueError(f"{of} need a schema of an object that permits no other properties.")
+            try:
+                jsonschema_rs.validator_for(dict(schema))
+            except ValueError as problem:
+                raise ValueError(f"{of} have no valid schema: {problem}") from None
 
     def _named_tools(self) -> Iterator[tuple[str, str, StepKind]]:
         """Every tool that is named somewhere: for what, its name, and the kind that it has to be."""
@@ -136,14 +231,33 @@ class Workflow:
         for tool in self.tools.values():
             if tool.kind is StepKind.WRITE:
                 yield f"{tool.name!r} is looked up", tool.look_up, StepKind.LOOK_UP
+        for name, operation in self.operations.items():
+            kind = StepKind.WRITE if isinstance(operation, Writing) else StepKind.READ
+            yield "what the policy may choose is done", name, kind
         for name, undo in self.undo.items():
-            yield "what can be undone is written", name, StepKind.WRITE
             yield f"whether {name!r} can be undone is read", undo.read, StepKind.READ
+
+    @cached_property
+    def undo(self) -> Mapping[str, Undo]:
+        """How writes are undone, by tool; one that is not there cannot be."""
+        writes = {name: made for name, made in self.operations.items() if isinstance(made, Writing)}
+        return {name: made.undo for name, made in writes.items() if made.undo}
+
+    @cached_property
+    def validators(self) -> Mapping[str, jsonschema_rs.Validator]:
+        """For each operation what its arguments are held against."""
+        return {name: jsonschema_rs.validator_for(dict(made.arguments)) for name, made in self.operations.items()}
+
+    def in_scope(self, scope: str) -> tuple[Assertion, ...]:
+        """The contract, or what a narrower scope leaves of it."""
+        dropped = self.scopes[scope].drops if scope else frozenset()
+        return tuple(assertion for assertion in self.contract if assertion.name not in dropped)
 
     def judge(self, context: Context) -> Evaluation:
         """The contract with every assertion's value. One that cannot be judged is UNKNOWN, and says so."""
-        names = [assertion.name for assertion in self.contract]
-        return evaluate(names, {assertion.name: _judged(assertion, context) for assertion in self.contract})
+        contract = self.in_scope(context.scope)
+        names = [assertion.name for assertion in contract]
+        return evaluate(names, {assertion.name: _judged(assertion, context) for assertion in contract})
 
     def planned(self, dimension: Dimension) -> int:
         """The limit of one dimension as the workflow planned it."""

@@ -6,13 +6,15 @@ allows it, submit the request once under one operation key, and tell the custome
 """
 
 import re
+from collections.abc import Mapping
 from datetime import date, timedelta
+from typing import Any
 
 from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Evidence, Fact, Judgement, Value, met, unknown, unmet
 from runs.domain.decision import FactsState
 from runs.domain.effects import Effect, EffectState, WritePlan, names
-from runs.domain.proposals import Ask, Claim, Proposal, Write
+from runs.domain.proposals import Act, Ask, Claim, Proposal
 from runs.domain.states import StopReason
 from runs.domain.telling import Quote, Statement, Wording
 from runs.tools.back_office import (
@@ -25,7 +27,7 @@ from runs.tools.back_office import (
     READ_REFUND,
     SUBMIT_REFUND,
 )
-from runs.workflows.definition import Assertion, Context, Read, Undo, Workflow, standing_of
+from runs.workflows.definition import Assertion, Context, Read, Undo, Workflow, Writing, standing_of
 
 INPUT = {
     "type": "object",
@@ -221,10 +223,10 @@ CONTRACT = (
 )
 
 
-# What the script proposes
+# What may be written, and how it is undone
 
 
-def plan(c: Context) -> WritePlan:
+def plan(c: Context, given: Mapping[str, Any]) -> WritePlan:
     order, policy = c.facts["order"].data, c.facts["policies"].data["policies"][0]
     amount = money(order["amount_minor"], order["currency"])
     limit = policy["approval_above_minor"]
@@ -279,13 +281,31 @@ def cancellation(effect: Effect, fact: Fact) -> WritePlan:
     )
 
 
+OPERATIONS = {
+    SUBMIT_REFUND.name: Writing(
+        says="Submits the refund request for this order, once.",
+        plan=plan,
+        key=lambda c, given: f"refund-{c.input['order_id']}-{c.run_id.replace('-', '')[:16]}",
+        undo=Undo(
+            read=READ_REFUND.name,
+            params=lambda effect: {"operation_key": effect.key, "order": effect.plan.params["order_id"]},
+            reversible=refund_is_reversible,
+            plan=cancellation,
+        ),
+    )
+}
+
+
+# What the script proposes
+
+
 def script(c: Context) -> Proposal:
     effect = c.effect
     if effect and effect.state is EffectState.CONFIRMED:
         return Claim("The refund request was submitted and accepted.")
     if effect and effect.state is EffectState.REJECTED:
         return Ask("The refund service refused the request. Is there another way to help the customer?")
-    return Write(plan(c))
+    return Act(SUBMIT_REFUND.name, {})
 
 
 def remaining(c: Context) -> Charge:
@@ -451,19 +471,11 @@ WORKFLOW = Workflow(
         )
     },
     reads=READS,
-    undo={
-        SUBMIT_REFUND.name: Undo(
-            read=READ_REFUND.name,
-            params=lambda effect: {"operation_key": effect.key, "order": effect.plan.params["order_id"]},
-            reversible=refund_is_reversible,
-            plan=cancellation,
-        )
-    },
+    operations=OPERATIONS,
     authorised=authorised,
     eligible=eligible,
     contract=CONTRACT,
     script=script,
-    operation_key=lambda c: f"refund-{c.input['order_id']}-{c.run_id.replace('-', '')[:16]}",
     budgets={
         # Three look-ups are the source case's own figure; the others leave a clean run twice what it needs, plus one
         # approval (which reads everything again) and the retries of one flaky read: test_what_a_clean_run_costs.

@@ -79,21 +79,8 @@ def test_sending_is_permitted_only_for_what_was_never_sent_or_is_proven_absent(s
         assert refused.value.field == "effect"
 
 
-@pytest.mark.parametrize("state", EffectState)
-def test_a_declared_replay_guarantee_permits_the_same_key_where_the_answer_is_open(state: EffectState) -> None:
-    terms = replace(TERMS, replays=True)
-    if state in {EffectState.SENT, EffectState.UNKNOWN}:
-        assert may_send(effect(state), terms, NOW) is Permit.REPLAY_GUARANTEE
-    elif state in {EffectState.PLANNED, EffectState.APPROVED, EffectState.ABSENT}:
-        assert may_send(effect(state), terms, NOW) is not Permit.REPLAY_GUARANTEE
-    else:
-        with pytest.raises(EffectError, match="must not be sent again"):
-            may_send(effect(state), terms, NOW)
-
-
-@pytest.mark.parametrize("state", [EffectState.ABSENT, EffectState.UNKNOWN])
-def test_past_the_retention_of_a_key_only_a_look_up_is_safe(state: EffectState) -> None:
-    terms = replace(TERMS, kept_for=timedelta(hours=24), replays=True)
+def test_past_the_retention_of_a_key_only_a_look_up_is_safe() -> None:
+    state, terms = EffectState.ABSENT, replace(TERMS, kept_for=timedelta(hours=24))
     assert may_send(effect(state), terms, NOW + timedelta(hours=24) - timedelta(microseconds=1))
     with pytest.raises(EffectError) as refused:
         may_send(effect(state), terms, NOW + timedelta(hours=24))

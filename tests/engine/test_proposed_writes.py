@@ -9,11 +9,11 @@ import pytest
 from runs.domain.effects import Effect, EffectError, EffectState, KeyTerms, WritePlan, binding_of, may_send
 from runs.engine.outlook import effect_for
 from runs.workflows.definition import Context
-from runs.workflows.refund_request import WORKFLOW
 
 NOW = datetime(2026, 9, 25, 10, tzinfo=UTC)
 LATER = NOW + timedelta(hours=30)
 RUN = "00000000-0000-0000-0000-00000000000a"
+KEY = "refund-B456-0000000000000000"
 PLAN = WritePlan("submit_refund", "order B456", {"order_id": "B456"}, (), "v1", "accepted", "cancel it", "little")
 
 
@@ -22,15 +22,15 @@ def context(*effects: Effect) -> Context:
 
 
 def proposed(plan: WritePlan, *effects: Effect) -> Effect:
-    return effect_for(WORKFLOW, context(*effects), plan)
+    return effect_for(context(*effects), plan, KEY)
 
 
 def known(state: EffectState, **more: Any) -> Effect:
-    return replace(Effect(WORKFLOW.operation_key(context()), state, PLAN, NOW), **more)
+    return replace(Effect(KEY, state, PLAN, NOW), **more)
 
 
 def test_the_first_proposal_is_a_new_write_under_the_workflow_s_key() -> None:
-    assert proposed(PLAN) == Effect(WORKFLOW.operation_key(context()), EffectState.PLANNED, PLAN, LATER)
+    assert proposed(PLAN) == Effect(KEY, EffectState.PLANNED, PLAN, LATER)
     assert proposed(PLAN).key.startswith("refund-B456-")
 
 

@@ -89,7 +89,7 @@ def test_the_database_knows_what_a_write_may_become_by_the_rules(db: None, effec
             return False
         return True
 
-    terms = KeyTerms(in_flight=timedelta(), replays=True)
+    terms = KeyTerms(in_flight=timedelta())
     values = {state: Effect(**{**plain(effect), "state": state}).value() for state in EffectState}
     undoing = Effect(**{**plain(effect), "state": "confirmed", "undoes": effect.operation_key}).value()
     by_the_rules = {

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from runs.tools.back_office import LOOK_UP_REFUND, READ_ORDER, SUBMIT_REFUND
+from runs.workflows.definition import Reading, Scope, Writing
 from runs.workflows.refund_request import READS, WORKFLOW
 
-UNDO = WORKFLOW.undo[SUBMIT_REFUND.name]
+SUBMIT = WORKFLOW.operations[SUBMIT_REFUND.name]
+assert isinstance(SUBMIT, Writing)
+assert SUBMIT.undo
 
 
 @pytest.mark.parametrize(
@@ -34,12 +37,29 @@ UNDO = WORKFLOW.undo[SUBMIT_REFUND.name]
             "'submit_refund' is looked up by 'read_order', and it has no look_up tool of that name.",
         ),
         (
-            {"undo": {READ_ORDER.name: UNDO}},
-            "what can be undone is written by 'read_order', and it has no write tool of that name.",
+            {"operations": {READ_ORDER.name: SUBMIT}},
+            "what the policy may choose is done by 'read_order', and it has no write tool of that name.",
         ),
         (
-            {"undo": {SUBMIT_REFUND.name: replace(UNDO, read=LOOK_UP_REFUND.name)}},
+            {"operations": {SUBMIT_REFUND.name: Reading("Reads it.", lambda c, given: "fact")}},
+            "what the policy may choose is done by 'submit_refund', and it has no read tool of that name.",
+        ),
+        (
+            {"operations": {SUBMIT_REFUND.name: replace(SUBMIT, undo=replace(SUBMIT.undo, read=LOOK_UP_REFUND.name))}},
             "whether 'submit_refund' can be undone is read by 'look_up_refund', and it has no read tool of that name.",
+        ),
+        (
+            {"operations": {SUBMIT_REFUND.name: replace(SUBMIT, arguments={"type": "object"})}},
+            "the arguments of 'submit_refund' need a schema of an object that permits no other properties.",
+        ),
+        ({"scopes": {"less": Scope("Less", frozenset({"paid"}))}}, "scope 'less' drops 'paid', which is no assertion."),
+        (
+            {"scopes": {"less": Scope("Less", frozenset())}},
+            "scope 'less' has to drop some assertions, and to keep some.",
+        ),
+        (
+            {"scopes": {"less": Scope("Less", frozenset(one.name for one in WORKFLOW.contract))}},
+            "scope 'less' has to drop some assertions, and to keep some.",
         ),
     ],
 )
@@ -47,6 +67,12 @@ def test_what_makes_no_sense_is_refused(declared: dict[str, Any], says: str) -> 
     with pytest.raises(ValueError, match="Workflow 'refund_request'") as refused:
         replace(WORKFLOW, **declared)
     assert str(refused.value).endswith(says)
+
+
+def test_arguments_without_a_valid_schema_are_refused() -> None:
+    odd = replace(SUBMIT, arguments={"type": "object", "additionalProperties": False, "required": 7})
+    with pytest.raises(ValueError, match="the arguments of 'submit_refund' have no valid schema"):
+        replace(WORKFLOW, operations={SUBMIT_REFUND.name: odd})
 
 
 def test_a_write_tool_that_nothing_can_look_up_is_refused() -> None:
