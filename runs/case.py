@@ -15,23 +15,23 @@ from django.utils import timezone
 from runs.domain.budget import Dimension, Ledger, Line
 from runs.domain.contract import Fact, Value
 from runs.domain.effects import INDEFINITE, MEANING, SENDABLE, Answer, Effect
-from runs.domain.interventions import CATALOGUE, FROM_PEOPLE, Declared, Standing, why_not
+from runs.domain.interventions import FROM_PEOPLE, Declared, Standing, why_not
 from runs.domain.package import VERSION, fold
 from runs.domain.progress import changes
 from runs.domain.redaction import identifiers, redact
 from runs.domain.states import Move, Outcome, State, StepStatus, StopReason
 from runs.domain.telling import LANGUAGES, tell
-from runs.models import Event, Run, Step
+from runs.models import InboxEvent, Run, Step
 from runs.secrets import known_secrets
 from runs.workflows import registry
 from runs.workflows.definition import Context, Workflow
 
 log = logging.getLogger(__name__)
 STEPS_SHOWN = 60
-TIMELINE_SHOWN = 120
+SAID_SHOWN = 20
+WORDS_OF_PEOPLE = (Move.EVIDENCE_SUPPLIED, Move.EFFECT_CONFIRMED, Move.EFFECT_REFUTED)
 NOT_AS_WANTED = set(Answer) - {Answer.ACCEPTED}
 BROKEN_OFF = {StepStatus.FAILED, StepStatus.INTERRUPTED}
-TONE_OF_ANSWER: dict[str, str] = {Answer.ACCEPTED: "good", Answer.REJECTED: "bad", Answer.CONTRADICTORY: "bad"}
 
 
 def read(run: Run) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def package(
     reason = StopReason(run.stop_reason) if run.stop_reason else None
     contract = _contract(workflow, context, withheld)
     if withheld:
-        steps = [step for step in steps if step["operation"] in _opening(workflow)]
+        steps = [step for step in steps if step["operation"] in opening_reads(workflow)]
     checkpoint, checkpoint_step = _last_checkpoint(steps)
     deviation, deviation_step = _first_deviation(run, steps, contract, withheld)
     written = [_withheld(effect) if withheld else _effect(effect, workflow, run) for effect in effects]
@@ -87,12 +87,15 @@ def package(
         "state": str(run.state),
         "outcome": str(run.outcome),
         "stop_reason": str(run.stop_reason),
+        "contract_version": run.contract_version,
+        "scope": workflow.scopes[run.scope].label if workflow and run.scope else run.scope,
         "acceptance": str(run.acceptance),
         "recovery": str(run.recovery),
         "withheld": withheld,
         "unknown": _unknown(run, workflow, says),
         "contract": contract,
         "effects": written,
+        "people_said": [] if withheld else _people_said(run),
         "steps": steps,
         "steps_left_out": max(0, run.steps - len(steps)),
         "budgets": [
@@ -131,7 +134,22 @@ def package(
     return fold(redact(made, known_secrets(), identifiers(run.input, (effect.key for effect in effects))))
 
 
-def _opening(workflow: Workflow | None) -> set[str]:
+def _people_said(run: Run) -> list[dict[str, Any]]:
+    """What people supplied, as their word and not as evidence; the latest last."""
+    given = run.inbox.filter(name__in=WORDS_OF_PEOPLE).exclude(result=InboxEvent.Result.REFUSED)
+    return [
+        {
+            "event": event.name,
+            "by": event.actor.get_username() if event.actor else "",
+            "at": event.received_at,
+            "statement": event.payload.get("statement", ""),
+            "reference": event.payload.get("reference", ""),
+        }
+        for event in reversed(given.select_related("actor").order_by("-id")[:SAID_SHOWN])
+    ]
+
+
+def opening_reads(workflow: Workflow | None) -> set[str]:
     """The reads that ask whether somebody is entitled: all that may be shown of a run of somebody who is not."""
     return {workflow.tools[read.tool].name for read in workflow.reads if read.opens} if workflow else set()
 
@@ -337,108 +355,3 @@ def _events(run: Run, effects: Iterable[Effect]) -> list[dict[str, Any]]:
         }
         for move, kind in FROM_PEOPLE.items()
     ]
-
-
-# The timeline
-
-
-def timeline(run: Run) -> list[dict[str, Any]]:
-    """What happened, newest first, as sentences. `quote` is text that somebody else wrote and nobody vouches for."""
-    steps = run.step_rows.order_by("-seq")
-    if run.stop_reason == StopReason.NOT_AUTHORISED:
-        steps = steps.filter(operation__in=_opening(registry.find(run.workflow, run.workflow_version)))
-    lines = [_step_line(step) for step in steps[:TIMELINE_SHOWN]]
-    events = run.events.select_related("actor", "text_row").order_by("-id")[:TIMELINE_SHOWN]
-    lines += [line for event in events if (line := _event_line(event))]
-    return sorted(lines, key=lambda line: (line["at"], line["order"]), reverse=True)
-
-
-def _step_line(step: Step) -> dict[str, Any]:
-    tones = {StepStatus.DONE: TONE_OF_ANSWER.get(step.code, "plain"), StepStatus.INTENT: "plain"}
-    says = step.summary or f"{step.operation.replace('_', ' ').capitalize()}: under way"
-    return {
-        "at": step.settled_at or step.started_at,
-        "order": step.seq * 10,
-        "actor": "",
-        "kind": step.kind,
-        "says": says,
-        "tone": tones.get(StepStatus(step.status), "bad"),
-        "quote": "",
-        "quote_by": "",
-    }
-
-
-def _event_line(event: Event) -> dict[str, Any] | None:
-    content = event.text_row.content() if hasattr(event, "text_row") else {}
-    actor = event.actor.get_username() if event.actor else ""
-    quote, quote_by, tone = "", "", "plain"
-    match event.kind:
-        case "started":
-            says = f"{actor} asked for it."
-        case "stopped":
-            says, tone = f"Stopped: {content.get('says', '')}", "stop"
-            if content.get("outcome") == Outcome.COMPLETED:
-                says, tone = "Completed: every assertion is met.", "good"
-        case "write_sent":
-            says = f"Intent saved, then sent under key {content.get('operation_key')}."
-        case "effect_compensated":
-            says, tone = f"Undone: the write under key {content.get('operation_key')}.", "good"
-        case "claimed_completion":
-            says, tone = "The agent said that it was finished. The contract does not bear it out.", "bad"
-            quote, quote_by = str(content.get("says", "")), "The agent wrote (not evidence)"
-        case "approval_asked":
-            says = f"Put up for approval: {content.get('rule', '')}"
-        case "plan_replaced":
-            says, tone = f"The plan was replaced: {content.get('changed', '')}", "bad"
-        case "event_received" if content.get("name") == Move.CALLBACK_RECEIVED:
-            payload = content.get("payload") or {}
-            source = content.get("source", "service")
-            says = f"The {source} called back about {payload.get('operation_key')}. That is no evidence."
-            quote = str(payload.get("reference", ""))
-            quote_by = f"The {source} wrote" if quote else ""
-        case "event_refused" if content.get("name") == Move.CALLBACK_RECEIVED:
-            says = f"The callback moved nothing. {content.get('why')}"
-        case "event_received":
-            payload = content.get("payload") or {}
-            says = f"{actor}: {_label(content.get('name'))}."
-            quote = "; ".join(str(value) for value in payload.values())
-            quote_by = f"{actor} wrote" if quote else ""
-        case "event_proposed":
-            payload = content.get("payload") or {}
-            says = f"{actor} proposed: {_label(content.get('name'))}. A second person has to confirm it."
-            quote, quote_by = "; ".join(str(value) for value in payload.values()), f"{actor} wrote"
-        case "closed_unresolved":
-            says, tone = "Closed, and nobody knows what became of a write.", "bad"
-        case "event_refused" if content.get("name") != Move.LATE_RESULT:
-            says, tone = f"{_label(content.get('name'))} was not carried out: {content.get('why')}", "bad"
-        case "case_claimed":
-            says = f"{actor} took the case."
-        case "case_released":
-            says = f"{actor} gave the case back."
-        case "soft_limit_crossed":
-            says = (
-                f"Soft limit crossed: {content.get('spent')} {str(content.get('dimension')).replace('_', ' ')} spent."
-            )
-        case "step_interrupted":
-            says, tone = f"The worker was lost during step {content.get('seq')}.", "bad"
-        case _:
-            return None
-    if not hasattr(event, "text_row"):
-        says, quote = f"{event.kind.replace('_', ' ').capitalize()}; the text is not kept any more.", ""
-    return {
-        "at": event.at,
-        "order": event.pk,
-        "actor": actor,
-        "kind": event.kind,
-        "says": says,
-        "tone": tone,
-        "quote": quote,
-        "quote_by": quote_by,
-    }
-
-
-def _label(name: Any) -> str:
-    try:
-        return CATALOGUE[Move(name)].label
-    except (KeyError, ValueError):
-        return str(name)

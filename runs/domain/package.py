@@ -18,7 +18,7 @@ from runs.domain.redaction import digest, fold_text
 from runs.domain.states import Move, Outcome, Recovery, State, StepKind, StepStatus, StopReason
 from runs.domain.telling import LANGUAGES
 
-VERSION = 2
+VERSION = 3
 # Bytes of compact JSON. A stop's package is one parameter of its one commit and is read in one go by people and
 # programs; a refund request's takes less than a tenth of this.
 LIMIT = 256 * 1024
@@ -233,6 +233,10 @@ SCHEMA: dict[str, Any] = {
             "state": _one_of("Where the work stands.", State),
             "outcome": _one_of("How this stretch of it stopped; empty while it runs.", Outcome, ""),
             "stop_reason": _one_of("Why; empty while it runs.", StopReason, ""),
+            "contract_version": _count(
+                "1 for the contract as it was frozen; each narrowing that was agreed upon makes another."
+            ),
+            "scope": _text("What the narrower contract is called; empty: it is the whole one."),
             "acceptance": _one_of("What the contract says as a whole.", Acceptance),
             "recovery": _one_of("What is being done about writes that went wrong.", Recovery),
             "withheld": _flag("The person was not entitled: nothing that was read of the subject is in here."),
@@ -242,6 +246,7 @@ SCHEMA: dict[str, Any] = {
                 "The writes, the oldest first.",
                 {"oneOf": [{"$ref": "#/$defs/effect"}, {"$ref": "#/$defs/effect_withheld"}]},
             ),
+            "people_said": _list("What people supplied: their word, and no evidence of the authority's.", "said"),
             "steps": _list("The external calls, the oldest first.", "step"),
             "steps_left_out": _count("Calls that are not listed: the earliest ones, and what is withheld."),
             "budgets": _list("What may be spent, and was.", "budget"),
@@ -289,6 +294,16 @@ SCHEMA: dict[str, Any] = {
         "effect": _EFFECT,
         "effect_withheld": _object("One external write of which nothing else may be shown.", _HELD_BACK),
         "budget": _BUDGET,
+        "said": _object(
+            "What one person supplied.",
+            {
+                "event": _one_of("The event that it came with.", Move),
+                "by": _text("Who said it, by account."),
+                "at": _instant("When it was received."),
+                "statement": _text("What they said; empty: they gave a reference only."),
+                "reference": _text("Where it can be found again."),
+            },
+        ),
         "event": _EVENT,
         "unknown": _object(
             "A field that could not be filled.", {"field": _text("Its name."), "why": _text("Why not, as a sentence.")}
@@ -320,6 +335,7 @@ FOLDABLE: tuple[tuple[str, ...], ...] = (
     ("last_checkpoint",),
     ("first_deviation",),
     ("contract", "*", "says"),
+    ("people_said", "*", "statement"),
     ("steps", "*", "summary"),
     ("steps", "*", "expects"),
     ("effects", "*", "receipt"),

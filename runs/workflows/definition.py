@@ -215,7 +215,9 @@ class Workflow:
                     f"Workflow {self.name!r}: scope {name!r} drops {min(unknown_ones)!r}, which is no assertion."
                 )
             if not scope.drops or scope.drops == assertions:
-                raise ValueError(f"Workflow {self.name!r}: scope {name!r} has to drop some assertions, and to keep some.")
+                raise ValueError(
+                    f"Workflow {self.name!r}: scope {name!r} has to drop some assertions, and to keep some."
+                )
         for name, operation in self.operations.items():
             schema, of = operation.arguments, f"Workflow {self.name!r}: the arguments of {name!r}"
             if schema.get("type") != "object" or schema.get("additionalProperties") is not False:

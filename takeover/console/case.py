@@ -22,6 +22,7 @@ from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission
 from runs.domain.states import Move, Outcome, State
 from runs.interventions import PossibleEvent
 from runs.models import InboxEvent, Run, Seal
+from runs.timeline import timeline
 from takeover.console import desk
 
 KEYS = {Move.RECONCILE_REQUESTED: "r", Move.APPROVAL_GRANTED: "a", Move.APPROVAL_REJECTED: "x"}
@@ -172,7 +173,7 @@ def context(run: Run, person: User) -> dict[str, Any]:
         "unresolved": sum(effect["unresolved"] for effect in case["effects"]),
         "next_look_at": None if run.owner else case["next_look_at"],  # a worker that is at it answers sooner
         "resumes": max(0, run.events.filter(kind="stopped").count() - 1),
-        "timeline": cases.timeline(run),
+        "timeline": timeline(run),
         "seal": Seal.objects.latest_one(),
         "seen": interventions.standing_of(run),
         "holder": desk.name_of(run.holder) if run.is_held() else "",

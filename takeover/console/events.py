@@ -20,6 +20,7 @@ from runs.domain.interventions import FROM_PEOPLE, EventKind
 from runs.domain.states import TRANSITIONS, Move, State
 from runs.interventions import Refused
 from runs.models import Run
+from runs.timeline import timeline
 from takeover.console import desk, words
 from takeover.console.case import says, undecided
 
@@ -202,7 +203,7 @@ def _form(
         "changed": bool(seen) and seen != now,
         "was": _as_seen(seen),
         "is_now": _as_seen(now),
-        "latest": cases.timeline(run)[:3] if refusal else [],
+        "latest": timeline(run)[:3] if refusal else [],
         "seen": now,
         "answers": plan["plan_digest"] if plan else proposal.pk if proposal else "",
         "proposal": proposal,

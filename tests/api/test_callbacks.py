@@ -13,12 +13,12 @@ from django.db import OperationalError, connection
 from django.test import Client
 from kombu.exceptions import OperationalError as BrokerAway
 
-from runs import case
 from runs.domain.errors import Failure
 from runs.domain.states import StepKind
 from runs.engine import calls
 from runs.engine.sweep import Sweeper
 from runs.models import Event, InboxEvent, Refusal, Run
+from runs.timeline import timeline
 from runs.tools.tool import Result
 from takeover.api.bodies import MOST_BYTES
 from takeover.api.refusals import QUIET, Tally
@@ -78,7 +78,7 @@ def test_a_callback_completes_a_waiting_run_without_its_timer(engine: Engine, se
     assert len(engine.calls("B456", "submit")) == 1
     assert run.budget["callback_checks"][2] == 1
     assert run.budget["status_checks"][2] == run.budget["follow_up_checks"][2] == 0
-    said = [line["says"] for line in case.timeline(run)]
+    said = [line["says"] for line in timeline(run)]
     assert f"The refund service called back about {key_of(run)}. That is no evidence." in said
 
 
@@ -145,7 +145,7 @@ def test_a_run_that_has_ended_keeps_a_callback_and_stays_ended(engine: Engine, s
     kept = run.inbox.get()
     assert (kept.result, kept.result_reason) == ("refused", "The run had ended; kept as evidence.")
     assert kept.settled_at is not None
-    newest = case.timeline(run)[0]["says"]
+    newest = timeline(run)[0]["says"]
     assert newest == "The callback moved nothing. The run had ended; kept as evidence."
 
 
@@ -429,7 +429,7 @@ def test_an_id_that_could_not_be_kept_is_refused(service: Service, pending: Run,
 def test_what_a_service_lets_slip_is_not_kept(service: Service, pending: Run, secret: str) -> None:
     assert service.calls_back(key_of(pending), reference=f"with {secret}\0, then").status_code == 202
 
-    text = json.dumps([pending.inbox.get().payload, case.timeline(pending)], default=str)
+    text = json.dumps([pending.inbox.get().payload, timeline(pending)], default=str)
     assert secret not in text
     assert key_of(pending) in text
 

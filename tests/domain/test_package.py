@@ -113,9 +113,14 @@ def package(**changed: Any) -> dict[str, Any]:
         "state": "blocked",
         "outcome": "NEEDS_HUMAN",
         "stop_reason": "outcome_unconfirmed",
+        "contract_version": 1,
+        "scope": "",
         "acceptance": "unknown",
         "recovery": "reconcile",
         "withheld": False,
+        "people_said": [
+            {"event": "evidence_supplied", "by": "alice", "at": AT, "statement": "It arrived.", "reference": "ticket 1"}
+        ],
         "unknown": [{"field": "customer_says", "why": "It could not be put into words."}],
         "contract": [
             {

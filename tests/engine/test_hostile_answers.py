@@ -17,6 +17,7 @@ from runs.domain.errors import Failure
 from runs.domain.redaction import clean
 from runs.engine.advance import advance
 from runs.models import Run
+from runs.timeline import timeline
 from runs.tools import http
 from runs.tools.back_office import LOOK_UP_REFUND, SUBMIT_REFUND
 from runs.tools.http import HttpService
@@ -76,7 +77,7 @@ def everything_kept_for_people(run: Run) -> str:
     packages = [handoff.package for handoff in run.handoffs.all()]
     steps = [(step.summary, step.payload.response) for step in run.step_rows.all()]
     texts = [event.text_row.text for event in run.events.all()]
-    return str([run.question, packages, case.read(run), case.timeline(run), steps, texts])
+    return str([run.question, packages, case.read(run), timeline(run), steps, texts])
 
 
 # What is read

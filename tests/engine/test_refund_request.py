@@ -10,6 +10,7 @@ import pytest
 
 from runs import case
 from runs.models import Run
+from runs.timeline import timeline
 from tests.engine.conftest import Engine
 
 
@@ -167,7 +168,7 @@ def test_case_8_a_claim_of_completion_moves_nothing(engine: Engine) -> None:
     assert stopped_as(run) == ("NEEDS_HUMAN", "no_progress")
     assert engine.calls("B456", "submit") == []
     assert run.acceptance == "unknown"
-    quotes = [line["quote"] for line in case.timeline(run) if line["kind"] == "claimed_completion"]
+    quotes = [line["quote"] for line in timeline(run) if line["kind"] == "claimed_completion"]
     assert any("has been processed" in quote for quote in quotes)
     assert "processed" not in told(run)
 

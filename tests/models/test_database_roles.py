@@ -19,12 +19,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from runs import case, interventions
+from runs import interventions
 from runs.domain.effects import EffectState
 from runs.domain.states import StopReason
 from runs.engine.advance import advance
 from runs.engine.retention import Retention
 from runs.models import Event, EventText, Handoff, Run, StepPayload, privileges
+from runs.timeline import timeline
 from takeover.management.checkup import Level, sessions
 from tests.console import rows
 from tests.people import person
@@ -360,7 +361,7 @@ def test_the_sweeper_forgets_what_is_old_and_no_more_at_a_time_than_it_should(
     assert sum(gone) == 3
     assert max(gone) <= 4
     assert StepPayload.objects.filter(step__run=still_open).count() == 1
-    assert any("not kept any more" in line["says"] for line in case.timeline(ended))
+    assert any("not kept any more" in line["says"] for line in timeline(ended))
 
 
 def test_without_a_limit_nothing_is_forgotten(long_ago: tuple[Run, Run], settings: Settings) -> None:

@@ -1,0 +1,436 @@
+"""A policy that chooses what it reads: a way that fails for good is closed, and the run goes on where there is another.
+
+The sources are functions in this process; the engine, the rules and the record are the real ones.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from runs import interventions
+from runs.agents.policies import MODELS, POLICIES
+from runs.domain.budget import Charge, Dimension
+from runs.domain.contract import Judgement, met, unknown, unmet
+from runs.domain.effects import Answer, WritePlan
+from runs.domain.errors import Failure
+from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, Proposal
+from runs.domain.states import StepKind
+from runs.models import Run
+from runs.tools.tool import Call, Result, Tool, ToolFailed
+from runs.workflows.definition import Check, Context, Reading, Workflow, Writing
+from runs.workflows.refund_request import WORKFLOW as REFUND
+from tests.engine.conftest import Engine
+from tests.people import person
+
+SHELVES = ["north", "south", "east"]
+Answers = dict[str, Any]
+
+
+class Library:
+    """Three shelves that answer what a test tells them to, and a desk that lends."""
+
+    def __init__(self) -> None:
+        self.answers: Answers = {}
+        self.asked: list[str] = []
+        self.lent: dict[str, str] = {}
+
+    def search(self, service: Any, call: Call, until: float) -> Result:
+        shelf = call.params["shelf"]
+        self.asked.append(shelf)
+        answer = self.answers.get(shelf, [])
+        one_by_one = answer and isinstance(answer[0], Failure | list)
+        said = answer.pop(0) if one_by_one else answer
+        if isinstance(said, Failure):
+            raise ToolFailed(said)
+        return Result({"books": said}, f"{len(said)} books on the {shelf} shelf", reference=f"shelf/{shelf}")
+
+    def check(self, service: Any, call: Call, until: float) -> Result:
+        self.asked.append(f"check {call.params['book']}")
+        return Result({"exists": self.answers.get("check", True)}, "looked at")
+
+    def lend(self, service: Any, call: Call, until: float) -> Result:
+        self.lent[call.operation_key] = call.params["book"]
+        receipt = {"operation_key": call.operation_key, "book": call.params["book"]}
+        return Result(receipt, "lent", answer=Answer.ACCEPTED, receipt=receipt)
+
+    def found(self, service: Any, call: Call, until: float) -> Result:
+        return Result({}, "looked up", answer=Answer.ABSENT)
+
+
+def workflow(library: Library, script: Callable[[Context], Proposal], **more: Any) -> Workflow:
+    def tool(name: str, kind: StepKind, perform: Any, look_up: str = "") -> Tool:
+        return Tool(name, name, "library", "back_office", kind, perform, look_up=look_up)
+
+    tools = (
+        tool("search", StepKind.READ, library.search),
+        tool("check", StepKind.READ, library.check),
+        tool("lend", StepKind.WRITE, library.lend, "find_loan"),
+        tool("find_loan", StepKind.LOOK_UP, library.found),
+    )
+
+    def books(c: Context) -> list[str]:
+        return sorted({book for shelf in SHELVES for book in _on(c, shelf)})
+
+    def enough(c: Context) -> Judgement:
+        checked = c.facts.get("check")
+        if not checked:
+            return unknown("no book was checked")
+        evidence = checked.evidence("looked at")
+        return met(evidence) if checked.data["exists"] and books(c) else unmet(evidence)
+
+    searching = Reading(
+        says="Searches one shelf.",
+        fact=lambda c, given: f"shelf {given['shelf']}",
+        arguments={
+            "type": "object",
+            "properties": {"shelf": {"enum": SHELVES}, "again": {"type": "integer"}},
+            "required": ["shelf"],
+            "additionalProperties": False,
+        },
+        kind=lambda given: given["shelf"] if more.get("fruitless") else "",
+    )
+    lending = Writing(
+        says="Lends a book.",
+        arguments={
+            "type": "object",
+            "properties": {"book": {"type": "string"}},
+            "required": ["book"],
+            "additionalProperties": False,
+        },
+        plan=lambda c, given: WritePlan(
+            "lend", given["book"], dict(given), (("book", "there", "lent"),), "1", "lent", "none", "little", "all loans"
+        ),
+        key=lambda c, given: f"loan-{c.run_id[:8]}-{given['book']}",
+    )
+    return replace(
+        REFUND,
+        name="library",
+        tools={**REFUND.tools, **{each.name: each for each in tools}},
+        operations={"search": searching, "lend": lending},
+        eligible=lambda c: met(c.facts["order"].evidence("always")),
+        contract=(replace(REFUND.contract[0], name="enough", judge=enough),),
+        checks=lambda c: [Check("check", "check", {"book": books(c)[0]}, "that it exists")][: "check" not in c.facts],
+        evidence=books,
+        script=script,
+        remaining=lambda c: {},
+        **more,
+    )
+
+
+def _on(c: Context, shelf: str) -> list[str]:
+    fact = c.facts.get(f"shelf {shelf}")
+    return list(fact.data["books"]) if fact else []
+
+
+@pytest.fixture
+def library() -> Library:
+    return Library()
+
+
+@pytest.fixture
+def made(engine: Engine, library: Library, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
+    def start(script: Callable[[Context], Proposal], policy: str = "", **more: Any) -> Run:
+        declared = workflow(library, script, **more)
+        monkeypatch.setattr("runs.workflows.registry.workflows", lambda: {"library": declared})
+        run, _ = interventions.start("library", {"order_id": "B456"}, person("support"), policy=policy)
+        return engine.carry_on(run)
+
+    return start
+
+
+def one_after_the_other(c: Context) -> Proposal:
+    """Each shelf that is open and was not searched; then the claim, or no source left."""
+    for shelf in SHELVES:
+        if f"shelf {shelf}" not in c.facts and not c.is_closed("search", {"shelf": shelf}) and shelf not in c.closed:
+            return Act("search", {"shelf": shelf})
+    return Claim("Found.") if any(_on(c, shelf) for shelf in SHELVES) else Exhausted("Where else can one look?")
+
+
+GONE = Failure("not_found", "No such shelf.")
+BUSY = Failure("server_error", "Busy.")
+ODD = Failure("invalid_output", "No shelf that anybody could read.")
+
+
+def test_what_is_definitely_not_there_closes_that_way_and_the_run_goes_on(
+    made: Callable[..., Run], library: Library
+) -> None:
+    library.answers = {"north": [GONE], "south": ["Emma"], "east": []}
+    run = made(one_after_the_other)
+
+    assert (run.outcome, library.asked) == ("COMPLETED", ["north", "south", "east", "check Emma"])
+
+
+def test_a_closed_way_that_is_proposed_once_more_stops_the_run_for_what_it_failed_of(
+    made: Callable[..., Run], library: Library
+) -> None:
+    library.answers = {"north": [GONE, GONE]}
+    run = made(lambda c: Act("search", {"shelf": "north"}))
+
+    assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", "not_found")
+    assert library.asked == ["north"]
+
+
+def test_an_operation_s_own_attempts_used_up_close_that_operation_only(
+    made: Callable[..., Run], library: Library
+) -> None:
+    # Not the same error each time: that has a limit of its own, which stops the run.
+    library.answers = {"north": [BUSY, ODD, BUSY]}
+
+    def script(c: Context) -> Proposal:
+        return Ask("Where else?") if c.is_closed("search", {"shelf": "south"}) else Act("search", {"shelf": "north"})
+
+    run = made(script, retries=3, retry_after=timedelta())
+
+    assert library.asked == ["north"] * 3
+    assert (run.stop_reason, run.question.startswith("Where else?")) == ("question_asked", True)
+
+
+def test_the_same_call_with_the_same_result_is_no_progress_and_closes_that_way(
+    made: Callable[..., Run], library: Library
+) -> None:
+    library.answers = {"north": []}
+    run = made(lambda c: Act("search", {"shelf": "north"}))
+
+    assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", "no_progress")
+    assert library.asked == ["north", "north"]
+
+
+def test_after_a_repetition_one_way_that_was_not_tried_is_allowed(made: Callable[..., Run], library: Library) -> None:
+    library.answers = {"north": [], "south": ["Emma"]}
+
+    def script(c: Context) -> Proposal:
+        if _on(c, "south"):
+            return Claim("Found.")
+        return Act("search", {"shelf": "south" if c.is_closed("search", {"shelf": "north"}) else "north"})
+
+    run = made(script)
+
+    assert (run.outcome, library.asked) == ("COMPLETED", ["north", "north", "south", "check Emma"])
+
+
+def test_a_kind_of_attempt_that_brings_nothing_is_closed_and_all_closed_are_no_progress(
+    made: Callable[..., Run], library: Library
+) -> None:
+    def script(c: Context) -> Proposal:
+        open_ones = [shelf for shelf in SHELVES[:2] if shelf not in c.closed]
+        return Act("search", {"shelf": open_ones[0], "again": len(library.asked)})
+
+    run = made(script, fruitless={"north": 2, "south": 1})
+
+    assert library.asked == ["north", "north", "south"]
+    assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", "no_progress")
+    assert run.progress["fruitless"] == {"north": 2, "south": 1}
+
+
+def test_a_claim_is_checked_by_a_read_of_its_own_before_it_counts(made: Callable[..., Run], library: Library) -> None:
+    library.answers = {"north": ["Invented"], "check": False}
+    run = made(one_after_the_other)
+
+    assert library.asked[-1] == "check Invented"
+    assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", "no_progress")  # it claims the same for ever
+    assert run.acceptance == "failed"
+    step = run.step_rows.get(operation="check")
+    assert step.status == "done"
+    moves = [event.text_row.content()["move"] for event in run.events.filter(kind="transition")]
+    assert moves.index("validation_due") < moves.index("contract_not_met")
+
+
+# What a person rejected
+
+
+def lends(*titles: str) -> Callable[[Context], Proposal]:
+    """Proposes the first loan that nobody rejected, and the last one for ever."""
+
+    def script(c: Context) -> Proposal:
+        return Act("lend", {"book": titles[min(len(c.rejected), len(titles) - 1)]})
+
+    return script
+
+
+def decided(engine: Engine, run: Run, event: str, **payload: Any) -> Run:
+    waiting = run.effects.order_by("-planned_at", "-pk").first()
+    assert waiting
+    return engine.send(run, event, "bob", waiting.plan_digest, **payload)
+
+
+def test_after_a_rejection_the_policy_is_asked_for_another_way(
+    made: Callable[..., Run], engine: Engine, library: Library
+) -> None:
+    run = made(lends("Emma", "Persuasion"))
+    assert run.stop_reason == "approval_required"
+
+    run = decided(engine, run, "approval_rejected", reason="Not that one.")
+
+    assert run.stop_reason == "approval_required"
+    assert run.effects.order_by("-planned_at").first().plan["target"] == "Persuasion"  # type: ignore[union-attr]
+    run = decided(engine, run, "approval_granted")
+    assert list(library.lent.values()) == ["Persuasion"]
+
+
+def test_a_policy_with_no_other_way_than_the_rejected_one_stops_and_reads_nothing_for_it(
+    made: Callable[..., Run], engine: Engine, library: Library
+) -> None:
+    run = made(lends("Emma"))
+    steps = run.steps
+
+    run = decided(engine, run, "approval_rejected", reason="Not that one.")
+
+    assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", "approval_rejected")
+    assert "Not that one." in run.question
+    assert (run.steps, library.lent) == (steps, {})
+
+
+def test_what_was_rejected_is_put_up_again_when_a_person_says_so(
+    made: Callable[..., Run], engine: Engine, library: Library
+) -> None:
+    run = decided(engine, made(lends("Emma")), "approval_rejected", reason="Not today.")
+
+    run = engine.send(run, "resumed_after_review", "alice", reason="It is tomorrow.")
+
+    assert run.stop_reason == "approval_required"
+    decided(engine, run, "approval_granted")
+    assert list(library.lent.values()) == ["Emma"]
+
+
+def test_each_write_of_a_run_has_a_key_an_approval_and_look_ups_of_its_own(
+    made: Callable[..., Run], engine: Engine, library: Library
+) -> None:
+    def script(c: Context) -> Proposal:
+        lent = {effect.plan.target for effect in c.effects if effect.receipt}
+        left = [title for title in ("Emma", "Persuasion") if title not in lent]
+        return Act("lend", {"book": left[0]}) if left else Ask("Anything else?")
+
+    run = made(script, budgets={**REFUND.budgets, Dimension.EXTERNAL_WRITES: 2})
+    run = decided(engine, run, "approval_granted")
+    assert run.stop_reason == "approval_required"
+    run = decided(engine, run, "approval_granted")
+
+    assert run.stop_reason == "question_asked"
+    assert sorted(library.lent.values()) == ["Emma", "Persuasion"]
+    assert len(library.lent) == run.effects.count() == 2
+    assert run.ledger.left(Dimension.STATUS_CHECKS) == 3
+
+
+# A model's turn as a step
+
+
+class Oracle:
+    def __init__(self, *answers: Any) -> None:
+        self.answers, self.turns = list(answers), 0
+
+    def perform(self, service: Any, call: Call, until: float) -> Result:
+        self.turns += 1
+        answer = self.answers.pop(0)
+        if isinstance(answer, Failure):
+            raise ToolFailed(answer)
+        used: Charge = {Dimension.MODEL_TURNS: 1, Dimension.INPUT_TOKENS: 90, Dimension.OUTPUT_TOKENS: 10}
+        return Result(answer, "the model answered", used=used)
+
+
+ASKED: Charge = {Dimension.MODEL_TURNS: 1, Dimension.INPUT_TOKENS: 500, Dimension.OUTPUT_TOKENS: 200}
+LIMITS: Mapping[Dimension, Any] = {
+    **REFUND.budgets,
+    Dimension.MODEL_TURNS: 4,
+    Dimension.INPUT_TOKENS: 2_000,
+    Dimension.OUTPUT_TOKENS: 800,
+}
+
+
+def as_proposed(workflow: Workflow, c: Context) -> Proposal:
+    if c.answer is None:
+        return Consult("oracle", {}, ASKED)
+    if "claims" in c.answer:
+        return Claim(c.answer["claims"])
+    return Act(c.answer["operation"], c.answer["arguments"])
+
+
+@pytest.fixture
+def oracle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Oracle]:
+    def answers(*given: Any) -> Oracle:
+        asked = Oracle(*given)
+        tool = Tool("oracle", "Ask the model", "model", "back_office", StepKind.TURN, asked.perform)
+        monkeypatch.setitem(MODELS, "oracle", tool)
+        monkeypatch.setitem(POLICIES, "oracular", as_proposed)
+        return asked
+
+    return answers
+
+
+def searches(shelf: str) -> dict[str, Any]:
+    return {"operation": "search", "arguments": {"shelf": shelf}}
+
+
+def test_a_turn_is_a_step_that_is_paid_for_by_what_it_used(
+    made: Callable[..., Run], library: Library, oracle: Callable[..., Oracle]
+) -> None:
+    library.answers = {"north": ["Emma"]}
+    asked = oracle(searches("north"), {"claims": "Found."})
+
+    run = made(lambda c: Ask(""), policy="oracular", budgets=LIMITS)
+
+    assert (run.outcome, asked.turns, library.asked) == ("COMPLETED", 2, ["north", "check Emma"])
+    spent = {name: figures[2] for name, figures in run.budget.items()}
+    assert (spent["model_turns"], spent["input_tokens"], spent["output_tokens"]) == (2, 180, 20)
+    assert [step.kind for step in run.step_rows.order_by("seq")][-4:] == ["turn", "read", "turn", "read"]
+
+
+def test_a_proposal_that_cannot_be_considered_is_told_to_the_model_and_moves_nothing(
+    made: Callable[..., Run], library: Library, oracle: Callable[..., Oracle]
+) -> None:
+    library.answers = {"north": ["Emma"]}
+    oracle({"operation": "burn", "arguments": {}}, searches("north"), {"claims": "Found."})
+
+    run = made(lambda c: Ask(""), policy="oracular", budgets=LIMITS)
+
+    assert run.outcome == "COMPLETED"
+    [refused] = run.events.filter(kind="proposal_refused")
+    assert "“burn”" in refused.text_row.content()["why"]
+
+
+def test_a_model_that_proposes_the_same_nonsense_twice_gets_no_further(
+    made: Callable[..., Run], library: Library, oracle: Callable[..., Oracle]
+) -> None:
+    asked = oracle(*[{"operation": "burn", "arguments": {}}] * 4)
+    run = made(lambda c: Ask(""), policy="oracular", budgets=LIMITS)
+
+    assert (run.outcome, run.stop_reason, asked.turns) == ("NEEDS_HUMAN", "no_progress", 2)
+    assert library.asked == []
+
+
+def test_without_a_turn_left_the_run_stops_with_what_it_has(
+    made: Callable[..., Run], library: Library, oracle: Callable[..., Oracle]
+) -> None:
+    library.answers = {"north": [], "south": [], "east": []}
+    oracle(*[searches(shelf) for shelf in (*SHELVES, "north")])
+
+    run = made(lambda c: Ask(""), policy="oracular", budgets=LIMITS)
+
+    assert (run.outcome, run.stop_reason) == ("LIMIT_REACHED", "limit_model_turns")
+    assert library.asked == [*SHELVES, "north"]
+
+
+def test_what_a_model_proposed_outlasts_a_retry_and_is_not_asked_for_again(
+    made: Callable[..., Run], engine: Engine, library: Library, oracle: Callable[..., Oracle]
+) -> None:
+    library.answers = {"north": [BUSY, ["Emma"]]}
+    asked = oracle(searches("north"), {"claims": "Found."})
+
+    run = made(lambda c: Ask(""), policy="oracular", budgets=LIMITS, retry_after=timedelta())
+
+    assert (run.outcome, asked.turns, library.asked) == ("COMPLETED", 2, ["north", "north", "check Emma"])
+
+
+def test_what_was_approved_is_what_the_model_proposed_before(
+    made: Callable[..., Run], engine: Engine, library: Library, oracle: Callable[..., Oracle]
+) -> None:
+    asked = oracle({"operation": "lend", "arguments": {"book": "Emma"}}, {"claims": "Lent."}, {"claims": "Lent."})
+    library.answers = {"north": ["Emma"]}
+    run = made(lambda c: Ask(""), policy="oracular", budgets=LIMITS)
+    assert (run.stop_reason, asked.turns) == ("approval_required", 1)
+
+    decided(engine, run, "approval_granted")
+
+    assert list(library.lent.values()) == ["Emma"]
