@@ -13,11 +13,12 @@ from django.core.management.base import BaseCommand
 from django.db import OperationalError
 from django.utils import timezone
 
-from runs import case, interventions
+from runs import case
 from runs.domain.interventions import CATALOGUE
 from runs.domain.states import State
 from runs.engine.calls import terms_of
-from runs.interventions import Refused
+from runs.interventions import claims, sending, starting
+from runs.interventions.refusals import Refused
 from runs.models import Run
 from runs.workflows.refund_request import WORKFLOW
 from takeover.demo.accounts import make_accounts
@@ -88,7 +89,7 @@ class Command(BaseCommand):
                 for strike in scenario.faults:
                     _ask(office, "POST", "/control/faults", {"order_id": scenario.order_id, **strike})
                 try:
-                    run, made = interventions.start(
+                    run, made = starting.start(
                         WORKFLOW.name,
                         scenario.input,
                         people[scenario.by],
@@ -133,12 +134,12 @@ class Command(BaseCommand):
         person = User.objects.get(username=act.who)
         try:
             if act.event is None:
-                interventions.claim(one.run.pk, person)
+                claims.claim(one.run.pk, person)
                 return
             answers = ""
             if CATALOGUE[act.event].answers_plan:
                 answers = case.read(one.run)["effects"][-1]["plan_digest"]
-            interventions.send(one.run.pk, act.event, person, act.payload, answers=answers)
+            sending.send(one.run.pk, act.event, person, act.payload, answers=answers)
         except Refused as no:
             self.stdout.write(f"{case.title(one.run)}: {act.who} was refused. {no.message}")
 
