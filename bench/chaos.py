@@ -341,39 +341,39 @@ class Product:
         return order_id
 
     def start_run(self, waiting: list[str]) -> None:
-        from runs import interventions
+        from runs.interventions import starting
 
         order = waiting[0]
-        run, _ = interventions.start("refund_request", {"order_id": order}, self.clerk, request_key=order)
+        run, _ = starting.start("refund_request", {"order_id": order}, self.clerk, request_key=order)
         self.started[order] = run.pk
         waiting.pop(0)
         if self.chance.random() < WITHDRAW:
             self.world.later(self.chance.uniform(0, 3), lambda: self.undisturbed(lambda: self.withdraw(run.pk)))
 
     def withdraw(self, run: Any) -> None:
-        from runs import interventions
+        from runs.interventions import sending
 
-        interventions.send(run, "cancel_requested", self.clerk, {"reason": "The customer withdrew."})
+        sending.send(run, "cancel_requested", self.clerk, {"reason": "The customer withdrew."})
 
     def decide(self) -> None:
-        from runs import interventions
+        from runs.interventions import sending
         from runs.models import Run
 
         run = Run.objects.awaiting_approval().exclude(inbox__result="").first()
         if run:
             digest, drawn = run.effects.latest("planned_at").plan_digest, self.chance.random()
             if drawn < APPROVE:
-                interventions.send(run.pk, "approval_granted", self.decider, {}, digest)
+                sending.send(run.pk, "approval_granted", self.decider, {}, digest)
             elif drawn < REJECT:
-                interventions.send(run.pk, "approval_rejected", self.decider, {"reason": "Too much."}, digest)
+                sending.send(run.pk, "approval_rejected", self.decider, {"reason": "Too much."}, digest)
             else:
-                interventions.send(run.pk, "cancel_requested", self.clerk, {"reason": "Too late."})
+                sending.send(run.pk, "cancel_requested", self.clerk, {"reason": "Too late."})
 
     def undisturbed(self, act: Callable[[], None]) -> bool:
         """People try again later where the database is away, and take no for an answer."""
         from django.db import DatabaseError, InterfaceError, connection
 
-        from runs.interventions import Refused
+        from runs.interventions.refusals import Refused
 
         try:
             act()

@@ -18,8 +18,8 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from runs import interventions
-from runs.interventions import Refused
+from runs.interventions import callbacks
+from runs.interventions.refusals import Refused
 from takeover.api.bodies import MOST_BYTES
 from takeover.api.refusals import tally
 
@@ -37,7 +37,7 @@ def callback(request: HttpRequest, service: str) -> JsonResponse:
     kept."""
     try:
         message_id, payload = _opened(request, service)
-        interventions.call_back(service, message_id, payload)
+        callbacks.call_back(service, message_id, payload)
     except Refused as no:
         tally.count(service, no.code)
         field = {"field": no.field} if no.field else {}

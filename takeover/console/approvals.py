@@ -10,7 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from runs import case
-from runs.interventions import why_not_approve
+from runs.interventions.possible import why_not_approve
 from runs.models import Effect, Run
 from takeover.console import desk
 

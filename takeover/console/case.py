@@ -16,11 +16,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from runs import case as cases
-from runs import interventions
 from runs.domain.budget import STOP_REASON, Dimension
 from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission
 from runs.domain.states import Move, Outcome, State
-from runs.interventions import PossibleEvent
+from runs.interventions import claims
+from runs.interventions.possible import PossibleEvent, possible_events, proposals, standing_of
 from runs.models import InboxEvent, Run, Seal
 from runs.timeline import timeline
 from takeover.console import desk
@@ -93,9 +93,9 @@ def _looked_for(run: Run) -> list[Move]:
 
 def actions(case: dict[str, Any], run: Run, person: User) -> list[Action]:
     """Every event of the catalogue for this person, the one that most likely helps first."""
-    events = interventions.possible_events(run, person)
+    events = possible_events(run, person)
     possible = _possible(events)
-    only_held = _possible(interventions.possible_events(_as_if_free(run), person)) - possible
+    only_held = _possible(possible_events(_as_if_free(run), person)) - possible
     looked_for = _looked_for(run)
     near = {event["name"] for event in case["allowed_events"]} | set(looked_for)
     primary = next((move for move in looked_for if move in possible), None)
@@ -161,7 +161,7 @@ def context(run: Run, person: User) -> dict[str, Any]:
         "run": run,
         "case": case,
         "pending": pending,
-        "proposed": interventions.proposals(run),
+        "proposed": proposals(run),
         "not_carried_out": not_done if not pending else None,
         "offered": [action for action in everything if not action.why_not],
         "forbidden": forbidden,
@@ -175,7 +175,7 @@ def context(run: Run, person: User) -> dict[str, Any]:
         "resumes": max(0, run.events.filter(kind="stopped").count() - 1),
         "timeline": timeline(run),
         "seal": Seal.objects.latest_one(),
-        "seen": interventions.standing_of(run),
+        "seen": standing_of(run),
         "holder": desk.name_of(run.holder) if run.is_held() else "",
         "mine": run.is_held() and run.holder_id == person.pk,
         "tab": _tab(run),
@@ -224,14 +224,14 @@ def package(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
 @require_POST
 @desk.refusals_as_pages
 def claim(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
-    interventions.claim(run_id, desk.person(request))
+    claims.claim(run_id, desk.person(request))
     return redirect(_back(request, run_id))
 
 
 @require_POST
 @desk.refusals_as_pages
 def release(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
-    interventions.release(run_id, desk.person(request))
+    claims.release(run_id, desk.person(request))
     return redirect(_back(request, run_id))
 
 

@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as lazy
 
 from runs.domain.interventions import Permission
 from runs.domain.states import Outcome, State
-from runs.interventions import Refused
+from runs.interventions.refusals import Refused
 from runs.models import Run
 from runs.models.run import FINAL_STATES
 from takeover.console import words

@@ -15,10 +15,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from runs import case as cases
-from runs import interventions
 from runs.domain.interventions import FROM_PEOPLE, EventKind
 from runs.domain.states import TRANSITIONS, Move, State
-from runs.interventions import Refused
+from runs.interventions import sending
+from runs.interventions.possible import possible_events, proposal, standing_of
+from runs.interventions.refusals import Refused
 from runs.models import Run
 from runs.timeline import timeline
 from takeover.console import desk, words
@@ -148,7 +149,7 @@ def _send(request: HttpRequest, run_id: uuid.UUID, name: str, kind: EventKind | 
         seen = request.POST.get("seen", "")
     try:
         content = payload(kind, typed) if kind else typed
-        interventions.send(run_id, name, desk.person(request), content, answers=answers, seen=seen)
+        sending.send(run_id, name, desk.person(request), content, answers=answers, seen=seen)
     except Refused as refusal:
         return refusal
     return None
@@ -175,12 +176,12 @@ def _form(
     refusal: Refused | None,
 ) -> HttpResponse:
     case = cases.read(run)
-    possible = {event.kind.move: event.why_not for event in interventions.possible_events(run, person)}
+    possible = {event.kind.move: event.why_not for event in possible_events(run, person)}
     plan = undecided(case) if kind.answers_plan else None
     before, after = State(run.state), TRANSITIONS.get((State(run.state), kind.move))
-    seen, now = request.POST.get("seen", ""), interventions.standing_of(run)
+    seen, now = request.POST.get("seen", ""), standing_of(run)
     made = fields(kind, run, _typed(request), refusal)
-    proposal = interventions.proposal(kind, run)
+    proposed = proposal(kind, run)
     context = {
         "run": run,
         "case": case,
@@ -205,8 +206,8 @@ def _form(
         "is_now": _as_seen(now),
         "latest": timeline(run)[:3] if refusal else [],
         "seen": now,
-        "answers": plan["plan_digest"] if plan else proposal.pk if proposal else "",
-        "proposal": proposal,
+        "answers": plan["plan_digest"] if plan else proposed.pk if proposed else "",
+        "proposal": proposed,
         "holder": desk.name_of(run.holder) if run.is_held() else "",
         "mine": run.holder_id == person.pk,
     }

@@ -25,9 +25,10 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from runs import case, interventions
+from runs import case
 from runs.domain.effects import EffectState
-from runs.interventions import Refused
+from runs.interventions import claims
+from runs.interventions.refusals import Refused
 from runs.models import Effect, Run
 from runs.models.run import RunQuerySet
 from takeover.console import desk, words
@@ -338,7 +339,7 @@ def desk_counts(request: HttpRequest) -> HttpResponse:
 @desk.refusals_as_pages
 def take_next(request: HttpRequest) -> HttpResponse:
     place = Place.of(request.POST)
-    run = interventions.take_next(desk.person(request), place.tab.outcome)
+    run = claims.take_next(desk.person(request), place.tab.outcome)
     if run is None:
         messages.info(request, _("Nothing here waits for somebody: every case is in somebody's hands."))
         return redirect(place.address())
@@ -351,7 +352,7 @@ def claim_row(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     person, _run = desk.case_for(request, run_id)
     refusal, status = "", 200
     try:
-        interventions.claim(run_id, person)
+        claims.claim(run_id, person)
     except Refused as no:
         refusal, status = no.message, no.status
     row = rows([Run.objects.select_related("holder").get(pk=run_id)], person)[0]

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import DatabaseError, InterfaceError, OperationalError, ProgrammingError, connection
 
-from runs.interventions import Refused
+from runs.interventions.refusals import Refused
 from takeover.management import printout
 
 DONE, OTHERWISE, REFUSED = 0, 1, 2

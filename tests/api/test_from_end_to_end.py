@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pytest_django.fixtures import Settings
 
-from runs import interventions
+from runs.interventions import starting
 from runs.models import Run
 from takeover.supervisor.children import Child
 from tests.api.service import SECRET
@@ -36,7 +36,7 @@ def calling(live_site: str, tmp_path: Path, settings: Settings, monkeypatch: pyt
 def pending(calling: Office, start_worker: Callable[..., Child]) -> Run:
     start_worker(BACK_OFFICE_URL=calling.url)
     calling.fault("pending")
-    run, _ = interventions.start("refund_request", {"order_id": "B456"}, person("support"))
+    run, _ = starting.start("refund_request", {"order_id": "B456"}, person("support"))
     wait_until(lambda: stopped(run) == "WAITING")
     return run
 
@@ -91,8 +91,9 @@ def test_the_example_in_the_manual_works(calling: Office, pending: Run, live_sit
 
 
 def test_the_manual_knows_every_code_that_callbacks_are_refused_with() -> None:
-    view, door = ((ROOT / path).read_text() for path in ("takeover/api/callbacks.py", "runs/interventions.py"))
-    door = door.split("# Callbacks\n")[1].split("# Refusing\n")[0]
+    view, door = (
+        (ROOT / path).read_text() for path in ("takeover/api/callbacks.py", "runs/interventions/callbacks.py")
+    )
     codes = set(re.findall(r'Refused\(\s*"(\w+)"', view + door)) | {"unavailable"}
     rows = [line for line in (ROOT / "docs" / "callbacks.md").read_text().splitlines() if re.match(r"\| \d{3} ", line)]
     documented = set(re.findall(r"`(\w+)`", " ".join(row.split("|")[2] for row in rows)))

@@ -16,8 +16,10 @@ from pytest_django.fixtures import Settings
 from runs.domain.interventions import ROLES
 from runs.domain.states import Outcome
 from runs.models import Run
+from runs.workflows import registry
+from takeover.demo import scenarios
 from takeover.demo.accounts import ACCOUNTS, PASSWORD, make_accounts
-from takeover.demo.scenarios import SCENARIOS
+from takeover.demo.scenarios import refund_request
 from takeover.management.commands import demo
 from takeover.supervisor.children import Child
 from tests.processes import BackOffice, Standing
@@ -86,21 +88,32 @@ def test_every_outcome_is_reached_by_really_running(
     start_worker(ENGINE_PACE="0.3")
     code, out, err = play()
     assert (code, err) == (0, "")
-    expected = {f"order {scenario.order_id}": scenario.ends.value for scenario in SCENARIOS}
-    assert dict(Run.objects.values_list("subject", "stop_reason")) == expected
+    stories = scenarios.of(registry.workflows())
+    expected = {(story.workflow, f"demo-{story.name}", story.ends.value) for story in stories}
+    assert set(Run.objects.values_list("workflow", "request_key", "stop_reason")) == expected
     assert set(Run.objects.values_list("outcome", flat=True)) == set(Outcome)
-    assert f"{len(SCENARIOS)} of {len(SCENARIOS)}: " in out
+    assert f"{len(stories)} of {len(stories)}: " in out
     assert set(Run.objects.exclude(holder=None).values_list("holder__username", flat=True)) == {"support", "support2"}
     taken_effect = {effect["order_id"] for effect in office.client.get("/control/ledger").json()["effects"]}
-    completed = set(Run.objects.filter(outcome=Outcome.COMPLETED).values_list("input__order_id", flat=True))
-    assert completed <= taken_effect
+    refunded = Run.objects.filter(workflow="refund_request", outcome=Outcome.COMPLETED)
+    assert set(refunded.values_list("input__order_id", flat=True)) <= taken_effect
 
     assert play() == (0, "The demo's runs are there already. (--again runs the stories once more.)\n", "")
-    assert Run.objects.count() == len(SCENARIOS)
+    assert Run.objects.count() == len(stories)
+
+
+def test_every_workflow_that_ships_has_its_stories_and_no_two_have_one_name() -> None:
+    for workflow in registry.workflows():
+        names = [story.name for story in scenarios.of([workflow]) if story.workflow == workflow]
+        assert len(names) == len(set(names)) > 0
+
+
+def test_a_workflow_without_stories_is_left_out() -> None:
+    assert scenarios.of(["somebody_elses"]) == []
 
 
 def test_the_stories_leave_the_tour_s_orders_alone() -> None:
-    orders = [scenario.order_id for scenario in SCENARIOS]
+    orders = [story.input["order_id"] for story in refund_request.SCENARIOS]
     assert len(orders) == len(set(orders)) >= 40
     assert not {"B456", "A123", "C204"} & set(orders)
 

@@ -16,10 +16,11 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from runs import case, interventions
+from runs import case
 from runs.domain.budget import Dimension
 from runs.domain.effects import EffectState
 from runs.domain.states import State, StopReason
+from runs.interventions import sending
 from runs.models import InboxEvent, Refusal, Run
 from takeover.supervisor.children import CLONE
 from tests.console import rows
@@ -347,7 +348,7 @@ def test_waiting_ends_in_time_and_says_how_it_stands(waiting: Run) -> None:
 
 def test_a_run_that_has_something_to_read_or_is_in_hand_does_not_stand_still(waiting: Run) -> None:
     assert runs("wait", waiting.pk, "--timeout", 0.3).code == 0
-    interventions.send(waiting.pk, "reconcile_requested", person("support"), {})
+    sending.send(waiting.pk, "reconcile_requested", person("support"), {})
     assert runs("wait", waiting.pk, "--timeout", 0.3).code == 1
     InboxEvent.objects.update(result=InboxEvent.Result.APPLIED)
     assert runs("wait", waiting.pk, "--timeout", 0.3).code == 0

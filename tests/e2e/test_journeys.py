@@ -7,7 +7,7 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Page, expect
 
-from runs import interventions
+from runs.interventions import sending, starting
 from runs.models import Run
 from tests.pages import accessible, fits, sign_in, sign_in_by_hand
 from tests.people import person
@@ -19,7 +19,7 @@ OpenPage = Callable[..., Page]
 
 def stopped(order_id: str, by: str = "support") -> Run:
     """A refund run that workers carried to its stop."""
-    run, _ = interventions.start("refund_request", {"order_id": order_id}, person(by))
+    run, _ = starting.start("refund_request", {"order_id": order_id}, person(by))
     wait_until(lambda: Run.objects.get(pk=run.pk).outcome)
     return Run.objects.get(pk=run.pk)
 
@@ -158,7 +158,7 @@ def test_an_open_page_follows_what_others_do(worker: Standing, back_office: Back
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
     back_office.clear("B456")
 
-    interventions.send(run.pk, "reconcile_requested", person("alice"), {})
+    sending.send(run.pk, "reconcile_requested", person("alice"), {})
 
     expect(page.get_by_text("accepted under number R789")).to_be_visible()
 

@@ -9,9 +9,9 @@ import pytest
 from django.conf import settings as product
 from pytest_django.fixtures import Settings
 
-from runs import interventions
 from runs.domain.package import LIMIT, SCHEMA, size
 from runs.engine.advance import advance
+from runs.interventions import sending, starting
 from runs.models import Handoff, Run
 from tests.people import person
 from tests.processes import BackOffice
@@ -73,7 +73,7 @@ class Engine:
 
     def start(self, order_id: str, by: str = "support", **given: Any) -> Run:
         policy = given.pop("policy", "")
-        run, _ = interventions.start("refund_request", {"order_id": order_id, **given}, person(by), policy=policy)
+        run, _ = starting.start("refund_request", {"order_id": order_id, **given}, person(by), policy=policy)
         return run
 
     def carry_on(self, run: Run, until: Callable[[Run], bool] = lambda run: bool(run.outcome)) -> Run:
@@ -95,7 +95,7 @@ class Engine:
         return self.carry_on(self.start(order_id, **given))
 
     def send(self, run: Run, event: str, sender: str, answers: str = "", /, **payload: Any) -> Run:
-        interventions.send(run.pk, event, person(sender), payload, answers)
+        sending.send(run.pk, event, person(sender), payload, answers)
         return self.carry_on(run, until=lambda run: bool(run.outcome) and not run.inbox.filter(result="").exists())
 
     def calls(self, order_id: str, kind: str) -> list[dict[str, Any]]:

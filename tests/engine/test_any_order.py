@@ -38,7 +38,7 @@ from hypothesis.stateful import (
 )
 from pytest_django.fixtures import Settings
 
-from runs import case, interventions
+from runs import case
 from runs.agents.policies import POLICIES
 from runs.domain.budget import Dimension, Ledger
 from runs.domain.decision import RULES, Kind, Rule, Verdict
@@ -48,7 +48,9 @@ from runs.domain.states import FINAL, TOO_LATE, TRANSITIONS, Move, Outcome, Stat
 from runs.engine import commit
 from runs.engine.advance import advance
 from runs.engine.held import Held
-from runs.interventions import Refused
+from runs.interventions import callbacks, claims, sending, starting
+from runs.interventions.possible import possible_events, proposal, standing_of
+from runs.interventions.refusals import Refused
 from runs.models import Effect, Event, Handoff, InboxEvent, Refusal, Run, Step
 from runs.tools.http import HttpService
 from runs.workflows import registry
@@ -495,7 +497,7 @@ class AnyOrder(RuleBasedStateMachine):
     ) -> UUID | MultipleResults[UUID]:
         given = {"order_id": order} | ({"customer_id": behind} if behind else {})
         try:
-            run, new = interventions.start(WORKFLOW, given, self.people[by], policy=policy)
+            run, new = starting.start(WORKFLOW, given, self.people[by], policy=policy)
         except Refused:
             return multiple()
         if not new:
@@ -529,7 +531,7 @@ class AnyOrder(RuleBasedStateMachine):
         sent = self._do_what_is_offered(run, who, data.draw)
         if sent and twice:
             kind, payload, answers = sent
-            again = self._attempt(run, lambda: interventions.send(run, kind.move, self.people[who], payload, answers))
+            again = self._attempt(run, lambda: sending.send(run, kind.move, self.people[who], payload, answers))
             assert isinstance(again, Refused), f"{kind.move} was accepted twice"
         if sent:
             self._wake(run, data.draw)
@@ -540,7 +542,7 @@ class AnyOrder(RuleBasedStateMachine):
         run = UUID(data.draw(st.sampled_from(self._awaiting_approval()), "on"))
         event, payload = (Move.APPROVAL_GRANTED, {}) if grants else (Move.APPROVAL_REJECTED, {"reason": "too dear"})
         answers = self._digests(run)[-1]
-        self._attempt(run, lambda: interventions.send(run, event, self.people[who], payload, answers))
+        self._attempt(run, lambda: sending.send(run, event, self.people[who], payload, answers))
         self._wake(run, data.draw)
 
     @precondition(lambda self: self._that_stand(lambda run: run["effects_at_risk"] and not run["cancel_requested"]))
@@ -549,7 +551,7 @@ class AnyOrder(RuleBasedStateMachine):
         """What makes undoing necessary, and is rare by chance."""
         run = self._that_stand(lambda run: run["effects_at_risk"] and not run["cancel_requested"])[0]
         said = {"reason": "the customer keeps it"}
-        self._attempt(run, lambda: interventions.send(run, Move.CANCEL_REQUESTED, self.people["alice"], said, ""))
+        self._attempt(run, lambda: sending.send(run, Move.CANCEL_REQUESTED, self.people["alice"], said, ""))
         for refund in self.authority.books:
             if refund.state == "pending":
                 self.authority.decide(refund, "accepted")
@@ -560,7 +562,7 @@ class AnyOrder(RuleBasedStateMachine):
     def it_is_undone(self, who: str, data: st.DataObject) -> None:
         run = self._that_stand(lambda run: run["stop_reason"] in TOO_LATE)[0]
         said = {"reason": "as agreed"}
-        self._attempt(run, lambda: interventions.send(run, Move.COMPENSATION_APPROVED, self.people[who], said, ""))
+        self._attempt(run, lambda: sending.send(run, Move.COMPENSATION_APPROVED, self.people[who], said, ""))
         self._wake(run, data.draw)
 
     @rule(
@@ -578,8 +580,8 @@ class AnyOrder(RuleBasedStateMachine):
         payload: Any = data.draw(payload_of(kind) | JSON if kind else JSON, "payload")
         plans = self._digests(run)
         answers = {"this plan": plans[-1], "an earlier plan": plans[0]}.get(answers, answers)
-        seen = interventions.standing_of(Run.objects.get(pk=run)) if seen == "as it is" else seen
-        self._attempt(run, lambda: interventions.send(run, event, self.people[who], payload, answers, seen))
+        seen = standing_of(Run.objects.get(pk=run)) if seen == "as it is" else seen
+        self._attempt(run, lambda: sending.send(run, event, self.people[who], payload, answers, seen))
 
     @rule(run=cases, who=st.sampled_from(list(ROLE_OF)), what=st.sampled_from(["claim", "give back", "take the next"]))
     def somebody_goes_through_the_cases(self, run: UUID, who: str, what: str) -> None:
@@ -589,11 +591,11 @@ class AnyOrder(RuleBasedStateMachine):
         got: Run | Refused | None = None
         match what:
             case "claim":
-                got = self._attempt(run, lambda: interventions.claim(run, by))
+                got = self._attempt(run, lambda: claims.claim(run, by))
             case "take the next":
-                got = self._attempt(run, lambda: interventions.take_next(by))
+                got = self._attempt(run, lambda: claims.take_next(by))
             case _:
-                self._attempt(run, lambda: interventions.release(run, by))
+                self._attempt(run, lambda: claims.release(run, by))
         assert not isinstance(got, Run) or got.pk not in by_others, "taken from somebody who held it"
 
     @rule(data=st.data())
@@ -638,7 +640,7 @@ class AnyOrder(RuleBasedStateMachine):
             raise AssertionError("Two quiet days, and it never comes to rest.")
         self._until(end)
         for run in Run.objects.unfinished():
-            assert run.due_at is None, f"{run} still waits for a timer: {interventions.standing_of(run)}"
+            assert run.due_at is None, f"{run} still waits for a timer: {standing_of(run)}"
         assert not InboxEvent.objects.filter(result="").exists(), "an accepted event was never answered"
         for run in Run.objects.all():
             self._steps_and_transitions_follow(run)
@@ -702,7 +704,7 @@ class AnyOrder(RuleBasedStateMachine):
     def _is_called_back(self, about: Call, message_id: str) -> None:
         before = self._row(UUID(about.caller))
         try:
-            interventions.call_back("back_office", message_id, {"operation_key": about.key})
+            callbacks.call_back("back_office", message_id, {"operation_key": about.key})
         except Refused as refused:
             if refused.code != "too_many":
                 raise
@@ -734,17 +736,15 @@ class AnyOrder(RuleBasedStateMachine):
 
     def _do_what_is_offered(self, run: UUID, who: str, draw: Callable[..., Any]) -> tuple[EventKind, Row, str] | None:
         by, row = self.people[who], Run.objects.select_related("holder", "requester").get(pk=run)
-        offered = {
-            str(event.kind.move): event.kind for event in interventions.possible_events(row, by) if not event.why_not
-        }
+        offered = {str(event.kind.move): event.kind for event in possible_events(row, by) if not event.why_not}
         if not offered:
             return None
         proposed = set(InboxEvent.objects.filter(run=run, result="proposed").values_list("name", flat=True))
         choices = [name for name in sorted(offered) for _ in range(12 if name in proposed else OFTEN.get(name, 4))]
         kind = offered[draw(st.sampled_from(choices), "event")]
-        first = interventions.proposal(kind, row)
+        first = proposal(kind, row)
         payload, answers = draw(payload_of(kind), "payload"), str(first.pk) if first else self._digests(run)[-1]
-        sent = self._attempt(run, lambda: interventions.send(run, kind.move, by, payload, answers))
+        sent = self._attempt(run, lambda: sending.send(run, kind.move, by, payload, answers))
         if isinstance(sent, Refused):
             expected = {"already_sent", "decided", "expired", "invalid"}
             assert sent.code in expected, f"{kind.move} was offered, and refused: {sent}"
@@ -960,7 +960,7 @@ def it_lets_requesters_decide(patch: pytest.MonkeyPatch) -> None:
     def may(kind: EventKind, run: Run, by: User) -> str:
         return "" if by.has_perm(f"runs.{kind.permission}") else "Not you."
 
-    patch.setattr("runs.interventions._not_by", may)
+    patch.setattr("runs.interventions.possible._not_by", may)
 
 
 def it_overlooks_what_arrives_while_it_works(patch: pytest.MonkeyPatch) -> None:

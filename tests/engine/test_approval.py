@@ -2,8 +2,9 @@
 
 import pytest
 
-from runs import case, interventions
-from runs.interventions import Refused
+from runs import case
+from runs.interventions import sending
+from runs.interventions.refusals import Refused
 from runs.models import EventText, Run
 from tests.engine.conftest import Engine
 from tests.people import person
@@ -75,12 +76,12 @@ def test_a_target_that_changed_during_the_review_goes_back_for_review(engine: En
     assert digest(run) != before
     # The page that still shows the old plan is told what changed, and its approval is refused.
     with pytest.raises(Refused) as refused:
-        interventions.send(run.pk, "approval_granted", person("bob"), {}, before)
+        sending.send(run.pk, "approval_granted", person("bob"), {}, before)
     assert refused.value.status == 409
     assert refused.value.code == "stale"
     assert "supervisor approved this plan at" in refused.value.message
     with pytest.raises(Refused, match=r"389\.00 EUR became 399\.00 EUR") as refused:
-        interventions.send(run.pk, "approval_granted", person("bob"), {}, "0" * 64)
+        sending.send(run.pk, "approval_granted", person("bob"), {}, "0" * 64)
     assert refused.value.code == "stale"
 
     run = engine.send(run, "approval_granted", "bob", digest(run))
@@ -93,7 +94,7 @@ def test_nobody_approves_what_they_asked_for(engine: Engine) -> None:
     run = engine.run(EXPENSIVE, by="supervisor")
 
     with pytest.raises(Refused, match="somebody else") as refused:
-        interventions.send(run.pk, "approval_granted", person("supervisor"), {}, digest(run))
+        sending.send(run.pk, "approval_granted", person("supervisor"), {}, digest(run))
 
     assert refused.value.status == 403
     assert not run.inbox.exists()
@@ -102,14 +103,14 @@ def test_nobody_approves_what_they_asked_for(engine: Engine) -> None:
 
 def test_support_may_not_approve(engine: Engine, waiting: Run) -> None:
     with pytest.raises(Refused, match="approve write"):
-        interventions.send(waiting.pk, "approval_granted", person("alice"), {}, digest(waiting))
+        sending.send(waiting.pk, "approval_granted", person("alice"), {}, digest(waiting))
 
 
 def test_the_second_decision_is_told_who_was_first(engine: Engine, waiting: Run) -> None:
-    interventions.send(waiting.pk, "approval_rejected", person("supervisor"), {"reason": "no"}, digest(waiting))
+    sending.send(waiting.pk, "approval_rejected", person("supervisor"), {"reason": "no"}, digest(waiting))
 
     with pytest.raises(Refused, match="supervisor rejected this plan at") as refused:
-        interventions.send(waiting.pk, "approval_granted", person("bob"), {}, digest(waiting))
+        sending.send(waiting.pk, "approval_granted", person("bob"), {}, digest(waiting))
 
     assert refused.value.status == 409
     assert engine.carry_on(waiting, until=lambda run: run.stop_reason == "approval_rejected").inbox.count() == 1
@@ -117,7 +118,7 @@ def test_the_second_decision_is_told_who_was_first(engine: Engine, waiting: Run)
 
 def test_a_decision_without_the_plan_it_is_about_is_refused(engine: Engine, waiting: Run) -> None:
     with pytest.raises(Refused) as refused:
-        interventions.send(waiting.pk, "approval_granted", person("supervisor"), {})
+        sending.send(waiting.pk, "approval_granted", person("supervisor"), {})
     assert refused.value.code == "stale"
 
 
@@ -131,7 +132,7 @@ def test_a_decision_about_a_run_whose_texts_are_not_kept_any_more_is_refused_lik
     EventText.objects.all().delete()  # what retention does to it later
 
     with pytest.raises(Refused, match="about another plan"):
-        interventions.send(run.pk, "approval_granted", person("supervisor"), {}, "0" * 64)
+        sending.send(run.pk, "approval_granted", person("supervisor"), {}, "0" * 64)
 
 
 def test_no_decision_in_time_means_no_execution(engine: Engine, waiting: Run) -> None:
@@ -148,7 +149,7 @@ def test_no_decision_in_time_means_no_execution(engine: Engine, waiting: Run) ->
 
 
 def test_an_approval_that_lapsed_before_it_was_used_is_not_used(engine: Engine, waiting: Run) -> None:
-    interventions.send(waiting.pk, "approval_granted", person("supervisor"), {}, digest(waiting))
+    sending.send(waiting.pk, "approval_granted", person("supervisor"), {}, digest(waiting))
     engine.back_office.fault(EXPENSIVE, "unavailable", where="policies", times=1)
     run = engine.carry_on(waiting, until=lambda run: run.due_at is not None and not run.inbox.filter(result=""))
     assert run.outcome == ""  # approved, and waiting for a retry of one read

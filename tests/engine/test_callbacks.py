@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from runs import interventions
 from runs.domain.effects import EffectState
 from runs.engine import calls
 from runs.engine.advance import advance
 from runs.engine.calls import Planned
+from runs.interventions import callbacks, sending
 from runs.models import Run
 from tests.engine.conftest import Engine
 from tests.people import person
@@ -33,7 +33,7 @@ def unknown(engine: Engine) -> Run:
 
 def called_back(run: Run, number: int = 1) -> None:
     key = run.effects.get().operation_key
-    assert interventions.call_back("back_office", f"msg_{number}", {"operation_key": key})
+    assert callbacks.call_back("back_office", f"msg_{number}", {"operation_key": key})
 
 
 def carry_on(engine: Engine, run: Run) -> Run:
@@ -75,7 +75,7 @@ def test_callbacks_that_wait_together_lead_to_one_look_up(engine: Engine, unknow
 def test_a_callback_rides_along_with_a_persons_look_up(engine: Engine, unknown: Run, callback_first: bool) -> None:
     if callback_first:
         called_back(unknown)
-    interventions.send(unknown.pk, "reconcile_requested", person("alice"), {})
+    sending.send(unknown.pk, "reconcile_requested", person("alice"), {})
     if not callback_first:
         called_back(unknown)
 
@@ -159,7 +159,7 @@ def test_a_callback_about_an_earlier_write_does_not_ask_about_this_one(engine: E
     bring_write(other, EffectState.CONFIRMED)
     looked = len(engine.calls("B456", "lookup"))
 
-    assert interventions.call_back("back_office", "msg_1", {"operation_key": other.operation_key})
+    assert callbacks.call_back("back_office", "msg_1", {"operation_key": other.operation_key})
     run = carry_on(engine, unknown)
 
     assert answers(run) == ["refused"]

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from runs import case, interventions
+from runs import case
 from runs.domain.effects import Answer, EffectState
 from runs.engine import calls
 from runs.engine.held import Held
-from runs.interventions import Refused
+from runs.interventions import sending
+from runs.interventions.refusals import Refused
 from runs.models import Effect, Run
 from runs.tools.back_office import SUBMIT_REFUND
 from runs.tools.tool import Result
@@ -184,7 +185,7 @@ def test_whoever_asked_for_it_does_not_decide_that_it_is_undone(engine: Engine) 
     Run.objects.filter(pk=run.pk).update(requester=person("supervisor"))
 
     with pytest.raises(Refused, match="somebody else has to decide"):
-        interventions.send(run.pk, "compensation_approved", person("supervisor"), {"reason": "as agreed"}, "")
+        sending.send(run.pk, "compensation_approved", person("supervisor"), {"reason": "as agreed"}, "")
 
 
 def test_undoing_is_bounded_by_the_steps_and_not_by_the_writes(engine: Engine) -> None:
@@ -248,8 +249,8 @@ def test_a_run_closed_with_its_undoing_in_doubt_does_not_unsay_that_the_request_
     assert stopped_as(run) == ("NEEDS_HUMAN", "receipts_contradict")
 
     closing = {"reason": "The service was switched off for good.", "reference": "ticket 4711"}
-    first = interventions.send(run.pk, "closed_unresolved", person("alice"), closing)
-    interventions.send(run.pk, "closed_unresolved", person("bob"), closing, str(first.pk))
+    first = sending.send(run.pk, "closed_unresolved", person("alice"), closing)
+    sending.send(run.pk, "closed_unresolved", person("bob"), closing, str(first.pk))
     run = engine.carry_on(run, until=lambda run: run.is_final)
 
     assert states(run) == {"submit_refund": "confirmed", "cancel_refund": "unknown"}

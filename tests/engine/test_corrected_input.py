@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from runs import interventions
 from runs.domain.errors import Failure
 from runs.domain.states import State
-from runs.interventions import Refused
+from runs.interventions import sending, starting
+from runs.interventions.refusals import Refused
 from runs.models import Run
 from runs.tools.tool import Call, Result, Service, ToolFailed
 from runs.workflows.refund_request import WORKFLOW
@@ -34,7 +34,7 @@ def refused_input(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def correct(run: Run, field: str, value: str) -> None:
     payload = {"field": field, "value": value, "reason": "Typed wrongly."}
-    interventions.send(run.pk, "input_corrected", person("alice"), payload)
+    sending.send(run.pk, "input_corrected", person("alice"), payload)
 
 
 def test_a_corrected_input_is_read_again_from_the_start_and_completes(engine: Engine, refused_input: Run) -> None:
@@ -79,7 +79,7 @@ def test_who_corrects_a_request_asks_for_it_and_does_not_decide_on_it(engine: En
 
     for who in ("bob", "supervisor", "support"):
         with pytest.raises(Refused):
-            interventions.send(run.pk, "approval_granted", person(who), {}, run.effects.get().plan_digest)
+            sending.send(run.pk, "approval_granted", person(who), {}, run.effects.get().plan_digest)
 
 
 def test_the_first_request_once_more_finds_the_corrected_run(refused_input: Run) -> None:
@@ -88,7 +88,7 @@ def test_the_first_request_once_more_finds_the_corrected_run(refused_input: Run)
     Run.objects.filter(pk=refused_input.pk).update(input={"order_id": "B456", "customer_id": "U-88"})
 
     given = {"order_id": "B456", "customer_id": "U-88x"}
-    found, is_new = interventions.start("refund_request", given, person("support"), request_key="shop-17")
+    found, is_new = starting.start("refund_request", given, person("support"), request_key="shop-17")
 
     assert (found.pk, is_new) == (refused_input.pk, False)
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from runs import interventions
-from runs.interventions import Refused
+from runs.interventions import claims, sending, starting
+from runs.interventions.possible import possible_events
+from runs.interventions.refusals import Refused
 from runs.models import Event, InboxEvent, Refusal, Run
 from tests.engine.conftest import Engine
 from tests.people import person
@@ -54,7 +55,7 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
 )
 def test_input_that_does_not_fit_is_refused_with_its_field(engine: Engine, given: Any, field: str) -> None:
     with pytest.raises(Refused) as refused:
-        interventions.start("refund_request", given, person("support"))
+        starting.start("refund_request", given, person("support"))
 
     assert refused.value.field == field
     assert refused.value.message.startswith(f"{field}: ")
@@ -64,13 +65,13 @@ def test_input_that_does_not_fit_is_refused_with_its_field(engine: Engine, given
 
 def test_an_unknown_workflow_is_refused_and_the_known_ones_are_named(engine: Engine) -> None:
     with pytest.raises(Refused, match="there are refund_request") as refused:
-        interventions.start("refund", {"order_id": "B456"}, person("support"))
+        starting.start("refund", {"order_id": "B456"}, person("support"))
     assert refused.value.status == 404
 
 
 def test_an_unknown_order_is_refused_and_nothing_is_started(engine: Engine) -> None:
     with pytest.raises(Refused) as refused:
-        interventions.start("refund_request", {"order_id": "Z999"}, person("support"))
+        starting.start("refund_request", {"order_id": "Z999"}, person("support"))
 
     assert (refused.value.field, refused.value.status) == ("order_id", 404)
     assert not Run.objects.exists()
@@ -79,7 +80,7 @@ def test_an_unknown_order_is_refused_and_nothing_is_started(engine: Engine) -> N
 
 def test_a_service_that_cannot_be_asked_does_not_keep_a_run_from_starting(engine: Engine) -> None:
     engine.back_office.fault("B456", "unavailable", where="authority")
-    run, new = interventions.start("refund_request", {"order_id": "B456"}, person("support"))
+    run, new = starting.start("refund_request", {"order_id": "B456"}, person("support"))
     assert new
     assert run.state == "received"
 
@@ -87,7 +88,7 @@ def test_a_service_that_cannot_be_asked_does_not_keep_a_run_from_starting(engine
 def test_starting_needs_the_permission_and_the_refusal_is_on_record(engine: Engine) -> None:
     for _ in range(3):
         with pytest.raises(Refused, match="start run") as refused:
-            interventions.start("refund_request", {"order_id": "B456"}, person("charlie"))
+            starting.start("refund_request", {"order_id": "B456"}, person("charlie"))
     assert refused.value.status == 403
     rows = Refusal.objects.filter(person=person("charlie"), attempted="start", code="forbidden")
     assert sum(row.count for row in rows) == 3
@@ -96,7 +97,7 @@ def test_starting_needs_the_permission_and_the_refusal_is_on_record(engine: Engi
 
 def test_a_double_click_is_one_run_and_one_write(engine: Engine) -> None:
     def click() -> tuple[Run, bool]:
-        return interventions.start("refund_request", {"order_id": "B456"}, person("support"))
+        return starting.start("refund_request", {"order_id": "B456"}, person("support"))
 
     person("support")
     results = at_once(*[click] * 6)
@@ -108,10 +109,10 @@ def test_a_double_click_is_one_run_and_one_write(engine: Engine) -> None:
 
 
 def test_a_second_click_after_the_first_run_ended_is_the_same_run_under_the_same_request_key(engine: Engine) -> None:
-    first, _ = interventions.start("refund_request", {"order_id": "B456"}, person("support"), request_key="form-1")
+    first, _ = starting.start("refund_request", {"order_id": "B456"}, person("support"), request_key="form-1")
     engine.carry_on(first)
 
-    second, new = interventions.start("refund_request", {"order_id": "B456"}, person("support"), request_key="form-1")
+    second, new = starting.start("refund_request", {"order_id": "B456"}, person("support"), request_key="form-1")
 
     assert (second.pk, new) == (first.pk, False)
 
@@ -123,7 +124,7 @@ def test_of_two_people_who_claim_at_once_one_wins_and_the_other_is_told_who(engi
     run = engine.run("D586")
     people = [person("alice"), person("ann")]
 
-    results = at_once(*[lambda by=by: interventions.claim(run.pk, by) for by in people])
+    results = at_once(*[lambda by=by: claims.claim(run.pk, by) for by in people])
 
     [won] = [result for result in results if isinstance(result, Run)]
     [lost] = [result for result in results if isinstance(result, Refused)]
@@ -139,7 +140,7 @@ def test_take_next_never_gives_two_people_the_same_case(engine: Engine) -> None:
     runs = [engine.run(order) for order in ("X177", "W549")]
     people = [person("alice"), person("ann"), person("bob")]
 
-    results = at_once(*[lambda by=by: interventions.take_next(by) for by in people])
+    results = at_once(*[lambda by=by: claims.take_next(by) for by in people])
 
     taken = [run.pk for run in results if run]
     assert sorted(map(str, taken)) == sorted(str(run.pk) for run in runs)
@@ -147,18 +148,18 @@ def test_take_next_never_gives_two_people_the_same_case(engine: Engine) -> None:
 
 def test_a_lapsed_claim_can_be_taken_over(engine: Engine) -> None:
     run = engine.run("D586")
-    interventions.claim(run.pk, person("alice"))
+    claims.claim(run.pk, person("alice"))
     Run.objects.update(held_until="2000-01-01T00:00Z")
 
-    assert interventions.claim(run.pk, person("ann")).holder == person("ann")
+    assert claims.claim(run.pk, person("ann")).holder == person("ann")
 
 
 def test_only_the_holder_gives_a_case_back(engine: Engine) -> None:
     run = engine.run("D586")
-    interventions.claim(run.pk, person("alice"))
+    claims.claim(run.pk, person("alice"))
     with pytest.raises(Refused, match="do not hold"):
-        interventions.release(run.pk, person("ann"))
-    interventions.release(run.pk, person("alice"))
+        claims.release(run.pk, person("ann"))
+    claims.release(run.pk, person("alice"))
     run.refresh_from_db()
     assert run.holder is None
 
@@ -166,10 +167,10 @@ def test_only_the_holder_gives_a_case_back(engine: Engine) -> None:
 def test_what_somebody_else_holds_cannot_be_moved(engine: Engine) -> None:
     engine.back_office.fault("B456", "pending")
     run = engine.run("B456")
-    interventions.claim(run.pk, person("alice"))
+    claims.claim(run.pk, person("alice"))
 
     with pytest.raises(Refused, match="alice holds this case"):
-        interventions.send(run.pk, "reconcile_requested", person("ann"), {})
+        sending.send(run.pk, "reconcile_requested", person("ann"), {})
 
 
 # Events
@@ -191,7 +192,7 @@ def test_a_payload_that_does_not_fit_is_refused_with_its_field(engine: Engine, p
     run = engine.run("D586")
 
     with pytest.raises(Refused) as refused:
-        interventions.send(run.pk, "cancel_requested", person("alice"), payload)
+        sending.send(run.pk, "cancel_requested", person("alice"), payload)
 
     assert refused.value.field == field
     assert refused.value.status == 400
@@ -203,7 +204,7 @@ def test_a_payload_that_does_not_fit_is_refused_with_its_field(engine: Engine, p
 def test_there_is_no_event_that_completes_a_run(engine: Engine, event: str) -> None:
     run = engine.run("D586")
     with pytest.raises(Refused, match="There is no event") as refused:
-        interventions.send(run.pk, event, person("alice"), {})
+        sending.send(run.pk, event, person("alice"), {})
     assert refused.value.status == 404
     run.refresh_from_db()
     assert run.state == "awaiting_approval"
@@ -214,7 +215,7 @@ def test_an_event_that_the_state_does_not_allow_is_refused_and_changes_nothing(e
     before = (run.state, run.inbox_seq, run.token)
 
     with pytest.raises(Refused, match="has ended") as refused:
-        interventions.send(run.pk, "cancel_requested", person("alice"), {"reason": "too late"})
+        sending.send(run.pk, "cancel_requested", person("alice"), {"reason": "too late"})
 
     run.refresh_from_db()
     assert refused.value.status == 409
@@ -227,7 +228,7 @@ def test_the_same_event_twice_at_once_is_accepted_once(engine: Engine) -> None:
     run = engine.run("B456")
     person("alice")
 
-    results = at_once(*[lambda: interventions.send(run.pk, "reconcile_requested", person("alice"), {})] * 4)
+    results = at_once(*[lambda: sending.send(run.pk, "reconcile_requested", person("alice"), {})] * 4)
 
     assert sum(isinstance(result, InboxEvent) for result in results) == 1
     assert {result.code for result in results if isinstance(result, Refused)} == {"already_sent"}
@@ -239,11 +240,11 @@ def test_an_extension_is_somebody_elses_business_capped_and_in_the_ledger(engine
     payload = {"dimension": "tool_attempts", "by": 5, "reason": "the order service was down"}
 
     with pytest.raises(Refused, match="somebody else"):
-        interventions.send(run.pk, "budget_extended", person("supervisor"), payload)
+        sending.send(run.pk, "budget_extended", person("supervisor"), payload)
     with pytest.raises(Refused, match="by: "):
-        interventions.send(run.pk, "budget_extended", person("bob"), {**payload, "by": 1000})
+        sending.send(run.pk, "budget_extended", person("bob"), {**payload, "by": 1000})
     with pytest.raises(Refused, match="dimension: must be one of"):
-        interventions.send(run.pk, "budget_extended", person("bob"), {**payload, "dimension": "patience"})
+        sending.send(run.pk, "budget_extended", person("bob"), {**payload, "dimension": "patience"})
     before = run.budget["tool_attempts"]
     engine.back_office.clear("B456")
     run = engine.send(run, "budget_extended", "bob", **payload)
@@ -257,7 +258,7 @@ def test_hostile_text_in_a_reason_is_stored_as_text_and_without_secrets(engine: 
     run = engine.run("D586")
     text = "<script>alert(1)</script> card 4111 1111 1111 1111 key sk-abcdefghijklmnop1234 \x00"
 
-    event = interventions.send(run.pk, "cancel_requested", person("alice"), {"reason": text})
+    event = sending.send(run.pk, "cancel_requested", person("alice"), {"reason": text})
 
     assert event.payload["reason"].startswith("<script>alert(1)</script> card [removed] key [removed]")
 
@@ -266,7 +267,7 @@ def test_who_may_do_what_is_said_for_every_event(engine: Engine) -> None:
     run = engine.run("D586", by="supervisor")
 
     def of(name: str) -> dict[str, str]:
-        return {str(e.kind.move): e.why_not for e in interventions.possible_events(run, person(name))}
+        return {str(e.kind.move): e.why_not for e in possible_events(run, person(name))}
 
     of_alice, of_supervisor, of_bob = of("alice"), of("supervisor"), of("bob")
 

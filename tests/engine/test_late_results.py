@@ -13,13 +13,14 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from runs import case, interventions
+from runs import case
 from runs.domain.effects import Answer
 from runs.engine import calls, commit
 from runs.engine.advance import advance
 from runs.engine.calls import Planned
 from runs.engine.events import read_inbox
 from runs.engine.held import Held
+from runs.interventions import sending
 from runs.models import Run
 from runs.tools.tool import Result
 from runs.workflows.refund_request import WORKFLOW
@@ -52,7 +53,7 @@ def late(run: Run) -> tuple[str, str]:
 
 
 def send(run: UUID, event: str, reason: str) -> None:
-    interventions.send(run, event, person("alice"), {"reason": reason})
+    sending.send(run, event, person("alice"), {"reason": reason})
 
 
 # A result whose worker had lost the run
@@ -358,7 +359,7 @@ def test_what_a_person_asked_for_survives_the_worker_that_did_it(
         raise Died
 
     settings.ENGINE_SLICE = 0
-    interventions.send(lagging.pk, "reconcile_requested", person("alice"), {})
+    sending.send(lagging.pk, "reconcile_requested", person("alice"), {})
     interrupt(monkeypatch, "look_up", die)
     with pytest.raises(Died):
         advance(lagging.pk)
@@ -380,7 +381,7 @@ def test_an_event_that_arrives_as_the_timer_goes_off_is_carried_out(
     def read_just_before(held: Held) -> None:
         read_inbox(held)
         monkeypatch.setattr("runs.engine.advance.read_inbox", read_inbox)
-        interventions.send(run.pk, "evidence_supplied", person("alice"), evidence)
+        sending.send(run.pk, "evidence_supplied", person("alice"), evidence)
 
     monkeypatch.setattr("runs.engine.advance.read_inbox", read_just_before)
     run = next_worker(engine.later(run))

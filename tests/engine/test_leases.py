@@ -8,13 +8,14 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from runs import case, interventions
+from runs import case
 from runs.engine import calls, commit
 from runs.engine.advance import advance
 from runs.engine.calls import Planned
 from runs.engine.commit import LeaseLost, Pending
 from runs.engine.held import Held
 from runs.engine.sweep import Sweeper
+from runs.interventions import sending
 from runs.models import Run
 from tests.engine.conftest import Engine
 from tests.people import person
@@ -104,7 +105,7 @@ def test_a_cancellation_takes_the_run_away_from_a_worker_in_the_middle_of_a_call
     interrupt(
         monkeypatch,
         "read",
-        lambda run: interventions.send(run, "cancel_requested", person("alice"), {"reason": "stop it"}),
+        lambda run: sending.send(run, "cancel_requested", person("alice"), {"reason": "stop it"}),
     )
     run = engine.start("B456")
     advance(run.pk)
@@ -123,7 +124,7 @@ def test_an_event_that_arrives_during_the_last_call_before_a_stop_makes_the_run_
     run = engine.run("B456")
     evidence = {"statement": "customer called", "reference": "ticket 1"}
     by = person("alice")
-    interrupt(monkeypatch, "look_up", lambda pk: interventions.send(pk, "evidence_supplied", by, evidence))
+    interrupt(monkeypatch, "look_up", lambda pk: sending.send(pk, "evidence_supplied", by, evidence))
 
     run = engine.later(run)
 
@@ -144,7 +145,7 @@ def test_an_event_that_arrived_during_a_call_is_looked_at_also_where_the_call_en
 
     def intended(held: Held, planned: Planned) -> dict[str, Any]:
         if planned.tool.name == "read_order":  # before the intent's commit, which is the first to tell of it
-            interventions.send(held.lease.run, "evidence_supplied", by, evidence)
+            sending.send(held.lease.run, "evidence_supplied", by, evidence)
         return intend(held, planned)
 
     def settle(held: Held, planned: Planned, *rest: Any) -> None:
@@ -202,7 +203,7 @@ def test_a_run_that_was_withdrawn_before_it_was_parked_ends_once_it_goes_on(engi
     for _ in range(settings.ENGINE_MAX_DISPATCHES):
         assert commit.claim(run.pk, 0.001)
         Run.objects.update(due_at="2000-01-01T00:00Z")
-    interventions.send(run.pk, "cancel_requested", person("alice"), {"reason": "customer withdrew"})
+    sending.send(run.pk, "cancel_requested", person("alice"), {"reason": "customer withdrew"})
     run = engine.carry_on(run)
     assert run.stop_reason == "cannot_dispatch"
 
@@ -294,7 +295,7 @@ def test_what_arrives_while_a_run_ends_is_answered_with_that_end(
     """Nobody looks into the inbox of a run that has ended, so the commit that ends it does."""
     run = engine.start("B456", customer_id="U-12")
     said = {"statement": "she is entitled", "reference": "ticket 17"}
-    interrupt(monkeypatch, "read", lambda pk: interventions.send(pk, "evidence_supplied", person("alice"), said, ""))
+    interrupt(monkeypatch, "read", lambda pk: sending.send(pk, "evidence_supplied", person("alice"), said, ""))
 
     run = engine.carry_on(run)
 

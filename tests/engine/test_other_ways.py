@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from runs import interventions
 from runs.agents.policies import MODELS, POLICIES
 from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Judgement, met, unknown, unmet
@@ -18,6 +17,7 @@ from runs.domain.effects import Answer, WritePlan
 from runs.domain.errors import Failure
 from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, Proposal
 from runs.domain.states import StepKind
+from runs.interventions import starting
 from runs.models import Run
 from runs.tools.tool import Call, Result, Tool, ToolFailed
 from runs.workflows.definition import Check, Context, Reading, Workflow, Writing
@@ -135,7 +135,7 @@ def made(engine: Engine, library: Library, monkeypatch: pytest.MonkeyPatch) -> C
     def start(script: Callable[[Context], Proposal], policy: str = "", **more: Any) -> Run:
         declared = workflow(library, script, **more)
         monkeypatch.setattr("runs.workflows.registry.workflows", lambda: {"library": declared})
-        run, _ = interventions.start("library", {"order_id": "B456"}, person("support"), policy=policy)
+        run, _ = starting.start("library", {"order_id": "B456"}, person("support"), policy=policy)
         return engine.carry_on(run)
 
     return start

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from runs import case, interventions
+from runs import case
 from runs.domain.errors import Failure
 from runs.domain.package import LIMIT, size
+from runs.interventions import sending
 from runs.models import Run
 from runs.tools.tool import ToolFailed
 from tests.engine.conftest import PLANTED, Engine, assert_sound
@@ -111,7 +112,7 @@ def no_progress(engine: Engine) -> Run:
 @story
 def paused(engine: Engine) -> Run:
     run = engine.start(ORDER)
-    interventions.send(run.pk, "paused", person("alice"), {"reason": "a fraud check"})
+    sending.send(run.pk, "paused", person("alice"), {"reason": "a fraud check"})
     return engine.carry_on(run)
 
 

@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
-from runs import interventions
 from runs.engine.advance import advance
-from runs.interventions import Refused
+from runs.interventions import sending
+from runs.interventions.refusals import Refused
 from runs.models import Run
 from tests.engine.conftest import Engine
 from tests.engine.test_leases import interrupt
@@ -20,7 +20,7 @@ def stopped_as(run: Run) -> tuple[str, str]:
 
 
 def pause(run: UUID) -> None:
-    interventions.send(run, "paused", person("alice"), {"reason": "a fraud check"})
+    sending.send(run, "paused", person("alice"), {"reason": "a fraud check"})
 
 
 def until_read(engine: Engine, run: Run) -> Run:
@@ -61,7 +61,7 @@ def test_a_paused_run_reads_nothing_and_goes_on_when_it_is_let(engine: Engine, p
 
 def test_going_on_is_refused_while_a_run_is_paused(engine: Engine, paused: Run) -> None:
     with pytest.raises(Refused, match="The run is paused: let it go on"):
-        interventions.send(paused.pk, "resumed_after_review", person("ann"), {"reason": "go on"})
+        sending.send(paused.pk, "resumed_after_review", person("ann"), {"reason": "go on"})
 
 
 def test_evidence_does_not_end_a_pause(engine: Engine, paused: Run) -> None:
@@ -144,7 +144,7 @@ def test_a_submission_refused_for_its_credential_while_the_pause_came_in_was_not
 def test_paused_and_then_withdrawn_before_a_worker_came_is_withdrawn(engine: Engine) -> None:
     run = engine.start("B456")
     pause(run.pk)
-    interventions.send(run.pk, "cancel_requested", person("alice"), {"reason": "customer withdrew"})
+    sending.send(run.pk, "cancel_requested", person("alice"), {"reason": "customer withdrew"})
 
     run = until_read(engine, run)
 

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from runs import interventions
-from runs.interventions import Refused
+from runs.interventions import sending
+from runs.interventions.refusals import Refused
 from runs.models import Run
 from tests.engine.conftest import Engine
 from tests.people import person
@@ -48,7 +48,7 @@ def rejected(engine: Engine, waiting: Run) -> Run:
 @pytest.fixture
 def approved_and_waiting(engine: Engine, waiting: Run) -> Run:
     """Approved; one of the reads before the write is to be tried again."""
-    interventions.send(waiting.pk, "approval_granted", person("supervisor"), {}, digest(waiting))
+    sending.send(waiting.pk, "approval_granted", person("supervisor"), {}, digest(waiting))
     engine.back_office.fault(EXPENSIVE, "unavailable", where="policies", times=1)
     run = engine.carry_on(waiting, until=lambda run: not run.inbox.filter(result="").exists())
     assert (run.outcome, run.effects.get().state) == ("", "approved")
@@ -99,10 +99,10 @@ def test_the_second_time_too_there_is_one_decision_and_the_next_is_told_who_was_
     engine: Engine, rejected: Run
 ) -> None:
     run = put_up_again(engine, rejected)
-    interventions.send(run.pk, "approval_granted", person("bob"), {}, digest(run))
+    sending.send(run.pk, "approval_granted", person("bob"), {}, digest(run))
 
     with pytest.raises(Refused, match="bob approved this plan at") as refused:
-        interventions.send(run.pk, "approval_rejected", person("supervisor"), {"reason": "no"}, digest(run))
+        sending.send(run.pk, "approval_rejected", person("supervisor"), {"reason": "no"}, digest(run))
 
     assert refused.value.code == "decided"
 
@@ -148,7 +148,7 @@ def test_an_approval_is_not_carried_over_a_stop_that_a_person_reviewed(
 
 
 def test_a_decision_in_time_is_carried_out_though_no_worker_was_free(engine: Engine, waiting: Run) -> None:
-    event = interventions.send(waiting.pk, "approval_granted", person("supervisor"), {}, digest(waiting))
+    event = sending.send(waiting.pk, "approval_granted", person("supervisor"), {}, digest(waiting))
     waiting.effects.update(approval_expires_at=event.received_at + timedelta(milliseconds=1))
 
     run = engine.carry_on(waiting, until=lambda run: not run.inbox.filter(result="").exists() and bool(run.outcome))
@@ -158,7 +158,7 @@ def test_a_decision_in_time_is_carried_out_though_no_worker_was_free(engine: Eng
 
 
 def test_a_decision_that_came_too_late_is_refused_and_the_plan_lapses(engine: Engine, waiting: Run) -> None:
-    event = interventions.send(waiting.pk, "approval_granted", person("supervisor"), {}, digest(waiting))
+    event = sending.send(waiting.pk, "approval_granted", person("supervisor"), {}, digest(waiting))
     waiting.effects.update(approval_expires_at=event.received_at)
 
     run = engine.carry_on(waiting, until=lambda run: not run.inbox.filter(result="").exists() and bool(run.outcome))
@@ -172,6 +172,6 @@ def test_a_decision_after_its_time_is_told_that_the_plan_has_to_be_put_up_again(
     waiting.effects.update(approval_expires_at=PAST)
 
     with pytest.raises(Refused, match="has to be put up again") as refused:
-        interventions.send(waiting.pk, "approval_granted", person("supervisor"), {}, digest(waiting))
+        sending.send(waiting.pk, "approval_granted", person("supervisor"), {}, digest(waiting))
 
     assert (refused.value.code, refused.value.status) == ("expired", 409)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from runs import interventions
 from runs.domain.interventions import CATALOGUE, Sender
 from runs.engine.commit import keep_late_result
-from runs.interventions import Refused
+from runs.interventions import claims, sending
+from runs.interventions.refusals import Refused
 from runs.models import Handoff, InboxEvent, Run
 from runs.workflows import registry
 from tests.engine.conftest import Engine
@@ -25,7 +25,7 @@ def contradicted(engine: Engine) -> Run:
 
 def close(run: Run, who: str, confirming: InboxEvent | None = None) -> InboxEvent:
     answers = str(confirming.pk) if confirming else ""
-    return interventions.send(run.pk, "closed_unresolved", person(who), CLOSING, answers)
+    return sending.send(run.pk, "closed_unresolved", person(who), CLOSING, answers)
 
 
 def closed(engine: Engine, run: Run) -> Run:
@@ -113,25 +113,25 @@ def test_an_approval_is_taken_back_before_it_was_used(engine: Engine, approved_a
 
 def test_there_is_nothing_to_take_back_where_no_approval_is_unused(engine: Engine, contradicted: Run) -> None:
     with pytest.raises(Refused, match="No approval is waiting to be used"):
-        interventions.send(contradicted.pk, "approval_revoked", person("bob"), {"reason": "Just so."})
+        sending.send(contradicted.pk, "approval_revoked", person("bob"), {"reason": "Just so."})
 
 
 @pytest.mark.parametrize("move", [move for move, kind in CATALOGUE.items() if kind.sender is not Sender.PERSON])
 def test_no_person_can_say_what_only_services_and_the_clock_say(contradicted: Run, move: str) -> None:
     with pytest.raises(Refused, match="There is no event") as no:
-        interventions.send(contradicted.pk, move, person("bob"), {})
+        sending.send(contradicted.pk, move, person("bob"), {})
     assert no.value.status == 404
 
 
 def test_a_closed_run_is_nobody_s_next_case(engine: Engine, contradicted: Run) -> None:
     closed(engine, contradicted)
 
-    assert interventions.take_next(person("ann")) is None
+    assert claims.take_next(person("ann")) is None
     assert not Run.objects.with_people().exists()
 
 
 def test_who_holds_the_case_does_not_keep_the_second_person_from_confirming(engine: Engine, contradicted: Run) -> None:
-    interventions.claim(contradicted.pk, person("alice"))
+    claims.claim(contradicted.pk, person("alice"))
     assert closed(engine, contradicted).state == "failed"
 
 
@@ -169,7 +169,7 @@ def test_a_run_whose_workflow_is_gone_can_be_closed(
 
 def test_an_approval_is_taken_back_before_any_worker_has_seen_it(engine: Engine) -> None:
     run = engine.run("D586")
-    interventions.send(run.pk, "approval_granted", person("bob"), {}, run.effects.get().plan_digest)
+    sending.send(run.pk, "approval_granted", person("bob"), {}, run.effects.get().plan_digest)
 
     run = engine.send(run, "approval_revoked", "bob", reason="The wrong order.")
 
@@ -223,7 +223,7 @@ def test_after_a_write_that_was_closed_unknown_the_next_one_for_that_order_needs
 
 
 def test_whoever_holds_the_case_an_approval_can_be_taken_back(engine: Engine, approved_and_held_up: Run) -> None:
-    interventions.claim(approved_and_held_up.pk, person("alice"))
+    claims.claim(approved_and_held_up.pk, person("alice"))
 
     run = engine.send(approved_and_held_up, "approval_revoked", "bob", reason="The wrong order.")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from runs import interventions
-from runs.interventions import Refused
+from runs.interventions import sending
+from runs.interventions.refusals import Refused
 from runs.models import Run
 from tests.engine.conftest import Engine
 from tests.people import person
@@ -63,7 +63,7 @@ def test_peoples_look_ups_have_an_end_too(engine: Engine, unknown: Run) -> None:
         run = engine.send(run, "reconcile_requested", "alice")
 
     with pytest.raises(Refused, match="used up"):
-        interventions.send(run.pk, "reconcile_requested", person("alice"), {})
+        sending.send(run.pk, "reconcile_requested", person("alice"), {})
 
 
 def test_a_persons_word_does_not_complete_a_run_and_does_not_let_it_be_sent_again(engine: Engine, unknown: Run) -> None:
@@ -79,7 +79,7 @@ def test_going_on_by_hand_is_refused_while_a_write_is_unknown(engine: Engine, un
     assert stopped_as(run) == ("NEEDS_HUMAN", "outcome_unconfirmed")
 
     with pytest.raises(Refused, match="ask the service first"):
-        interventions.send(run.pk, "resumed_after_review", person("alice"), {"reason": "let it go on"})
+        sending.send(run.pk, "resumed_after_review", person("alice"), {"reason": "let it go on"})
 
 
 def test_proven_absence_lets_the_same_key_be_sent_once_more(engine: Engine) -> None:

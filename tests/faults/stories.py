@@ -14,10 +14,10 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
-from runs import interventions
 from runs.domain.effects import EffectState
 from runs.domain.states import Move, Outcome, State
 from runs.engine.sweep import Sweeper
+from runs.interventions import sending, starting
 from runs.models import Run
 
 PAST = "2000-01-01T00:00Z"
@@ -110,7 +110,7 @@ def play(story: Story, order_id: str, unseen: Callable[[], AbstractContextManage
     with unseen():
         people = {person.username: person for person in User.objects.all()}
     # Who got no answer asks again, under the same key.
-    run, _ = interventions.start("refund_request", {"order_id": order_id}, people["support"], request_key=order_id)
+    run, _ = starting.start("refund_request", {"order_id": order_id}, people["support"], request_key=order_id)
     for _ in range(ROUNDS):
         Sweeper().sweep()
         with unseen():
@@ -119,7 +119,7 @@ def play(story: Story, order_id: str, unseen: Callable[[], AbstractContextManage
             moves = event is not None or time_passes(run)
         if event:
             sender, move, payload, answers = event
-            interventions.send(run.pk, move, people[sender], payload, answers)
+            sending.send(run.pk, move, people[sender], payload, answers)
         if not moves:
             return
     raise AssertionError(f"After {ROUNDS} passes the run is {run.state}, {run.outcome} and due at {run.due_at}.")

@@ -12,11 +12,11 @@ from django.core.management import call_command
 from django.db import OperationalError, connection
 from pytest_django.fixtures import Settings
 
-from runs import interventions
 from runs.engine import commit
 from runs.engine.advance import advance
 from runs.engine.sweep import Sweeper
 from runs.engine.tasks import advance_run, wake
+from runs.interventions import sending, starting
 from runs.models import Run
 from takeover.celery import app
 from takeover.supervisor import postgres
@@ -229,9 +229,9 @@ def test_decisions_are_accepted_while_the_broker_is_away_and_take_effect_by_the_
     run = engine.run("B456")
     monkeypatch.undo()  # wake-ups are sent from now on
     to_broker.away = True
-    interventions.send(run.pk, "approval_granted", person("bob"), {}, run.effects.get().plan_digest)
-    withdrawn, _ = interventions.start("refund_request", {"order_id": "F562"}, person("support"))
-    interventions.send(withdrawn.pk, "cancel_requested", person("alice"), {"reason": "withdrawn"})
+    sending.send(run.pk, "approval_granted", person("bob"), {}, run.effects.get().plan_digest)
+    withdrawn, _ = starting.start("refund_request", {"order_id": "F562"}, person("support"))
+    sending.send(withdrawn.pk, "cancel_requested", person("alice"), {"reason": "withdrawn"})
 
     assert Sweeper().sweep() == 2
 

@@ -9,11 +9,11 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from runs import interventions
 from runs.engine import commit
 from runs.engine.advance import advance
 from runs.engine.sweep import Sweeper
 from runs.engine.tasks import wake
+from runs.interventions import starting
 from runs.models import Run
 from tests.engine.conftest import Engine
 from tests.faults.detours import commits_that_wait, in_another_thread, somebody_else, when
@@ -268,10 +268,10 @@ def test_a_start_whose_answer_is_lost_is_found_by_the_second_press(
     to_database.doom(END, Fate.ANSWER_LOST)
 
     with pytest.raises(OperationalError):
-        interventions.start("refund_request", {"order_id": "B456"}, support)
+        starting.start("refund_request", {"order_id": "B456"}, support)
 
     connection.close()
-    run, is_new = interventions.start("refund_request", {"order_id": "B456"}, support)
+    run, is_new = starting.start("refund_request", {"order_id": "B456"}, support)
     assert not is_new
     assert not woken  # nobody was told, so the sweeper finds it
     assert Sweeper().sweep() == 1

@@ -11,7 +11,6 @@ from uuid import UUID
 import pytest
 from django.db import IntegrityError, connection
 
-from runs import interventions
 from runs.domain import effects
 from runs.domain.budget import Charge, Ledger
 from runs.domain.effects import LIFE, Answer, EffectState
@@ -19,6 +18,7 @@ from runs.engine import calls, commit, outlook, sweep
 from runs.engine.advance import advance
 from runs.engine.held import Held
 from runs.engine.tasks import wake
+from runs.interventions import waking
 from runs.models import Run
 from takeover.supervisor.children import CLONE
 from tests.engine.conftest import Engine
@@ -136,7 +136,7 @@ def a_call_is_paid_for_afterwards(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_wake_up_goes_out_before_the_commit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(interventions, "_wake_after_commit", wake)
+    patch.setattr(waking, "wake_after_commit", wake)
 
 
 def a_key_is_bound_to_nothing(patch: pytest.MonkeyPatch) -> None:

@@ -15,14 +15,15 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.utils import timezone
 
-from runs import interventions
 from runs.engine import calls, commit, sweep
 from runs.engine.advance import advance
 from runs.engine.calls import Planned
 from runs.engine.commit import Lease
 from runs.engine.held import Held
 from runs.engine.sweep import Sweeper
-from runs.interventions import Refused
+from runs.interventions import claims, sending, starting, waking
+from runs.interventions.possible import possible_events
+from runs.interventions.refusals import Refused
 from runs.models import InboxEvent, Refusal, Run, Step
 from tests.engine.conftest import Engine
 from tests.faults.hands import MOST, PATIENCE, Hands, attempt
@@ -273,7 +274,7 @@ EVIDENCE = {"statement": "The customer called.", "reference": "ticket 1"}
 
 def sends(run: Run, event: str, who: str, payload: Any, answers: str = "") -> Callable[[], InboxEvent]:
     by = person(who)
-    return lambda: interventions.send(run.pk, event, by, payload, answers)
+    return lambda: sending.send(run.pk, event, by, payload, answers)
 
 
 def assert_heard_at_once(run: Run, event: str) -> None:
@@ -289,7 +290,7 @@ def test_what_is_said_while_a_worker_is_about_to_give_back_is_heard_at_once(
     engine: Engine, hands: Hands, pending: Run
 ) -> None:
     worker, goes_on = standing_at(hands, pending, giving_back)
-    waits = hands.while_inside(interventions, "_deliver", lambda: (goes_on(), worker.result(PATIENCE))[1])
+    waits = hands.while_inside(sending, "_deliver", lambda: (goes_on(), worker.result(PATIENCE))[1])
 
     sends(pending, "evidence_supplied", "alice", EVIDENCE)()
 
@@ -314,7 +315,7 @@ def test_what_is_said_just_before_the_end_is_told_that_it_came_too_late(engine: 
     engine.back_office.fault(CHEAP, "answer_lost")
     run = engine.start(CHEAP)
     worker, goes_on = standing_at(hands, run, ending)
-    hands.while_inside(interventions, "_deliver", lambda: (goes_on(), worker.result(PATIENCE))[1])
+    hands.while_inside(sending, "_deliver", lambda: (goes_on(), worker.result(PATIENCE))[1])
 
     sends(run, "evidence_supplied", "alice", EVIDENCE)()
 
@@ -362,7 +363,7 @@ def assert_went_on(engine: Engine, run: Run) -> None:
 
 def test_a_budget_extended_just_before_it_stops_the_run_counts(engine: Engine, hands: Hands, nearly_spent: Run) -> None:
     worker, goes_on = standing_at(hands, nearly_spent, giving_back)
-    hands.while_inside(interventions, "_deliver", lambda: (goes_on(), worker.result(PATIENCE))[1])
+    hands.while_inside(sending, "_deliver", lambda: (goes_on(), worker.result(PATIENCE))[1])
 
     sends(nearly_spent, "budget_extended", "bob", EXTENSION)()
 
@@ -419,9 +420,9 @@ def test_two_who_take_the_next_case_get_two_cases(engine: Engine, hands: Hands) 
         engine.back_office.fault(order, "policy_conflict")
         engine.run(order)
     ann = person("ann")
-    second = hands.while_inside(interventions, "_nudge_after_commit", lambda: interventions.take_next(ann))
+    second = hands.while_inside(waking, "nudge_after_commit", lambda: claims.take_next(ann))
 
-    first = interventions.take_next(person("alice"))
+    first = claims.take_next(person("alice"))
 
     other = second.result(PATIENCE)
     assert first
@@ -433,9 +434,9 @@ def test_two_who_take_the_last_case_are_not_both_given_it(engine: Engine, hands:
     engine.back_office.fault(CHEAP, "policy_conflict")
     run = engine.run(CHEAP)
     ann = person("ann")
-    second = hands.while_inside(interventions, "_nudge_after_commit", lambda: interventions.take_next(ann))
+    second = hands.while_inside(waking, "nudge_after_commit", lambda: claims.take_next(ann))
 
-    assert interventions.take_next(person("alice")) == run
+    assert claims.take_next(person("alice")) == run
 
     assert second.result(PATIENCE) is None
     assert fresh(run).holder == person("alice")
@@ -447,7 +448,7 @@ def test_six_who_take_the_next_of_four_cases_get_four(engine: Engine, hands: Han
         engine.run(order)
     desk = [person(name) for name in ("alice", "ann", "bob", "supervisor", "support")]
 
-    taken = hands.all_at_once([partial(interventions.take_next, by) for by in [*desk, desk[0]]])
+    taken = hands.all_at_once([partial(claims.take_next, by) for by in [*desk, desk[0]]])
 
     got = [case.pk for case in taken if isinstance(case, Run)]
     assert len(got) == len(set(got)) == 4
@@ -458,9 +459,9 @@ def test_of_two_who_claim_a_case_the_second_is_told_who_holds_it(engine: Engine,
     engine.back_office.fault(CHEAP, "policy_conflict")
     run = engine.run(CHEAP)
     ann = person("ann")
-    second = hands.while_inside(interventions, "_nudge_after_commit", lambda: interventions.claim(run.pk, ann))
+    second = hands.while_inside(waking, "nudge_after_commit", lambda: claims.claim(run.pk, ann))
 
-    interventions.claim(run.pk, person("alice"))
+    claims.claim(run.pk, person("alice"))
 
     refused = second.result(PATIENCE)
     assert isinstance(refused, Refused)
@@ -471,11 +472,9 @@ def test_of_two_who_claim_a_case_the_second_is_told_who_holds_it(engine: Engine,
 @pytest.mark.parametrize("who", ["support", "ann"])
 def test_a_start_behind_another_start_finds_the_same_run(engine: Engine, hands: Hands, who: str) -> None:
     given, by = {"order_id": CHEAP, "customer_id": "U-88"}, person(who)
-    second = hands.while_inside(
-        interventions, "_wake_after_commit", lambda: interventions.start("refund_request", given, by)
-    )
+    second = hands.while_inside(waking, "wake_after_commit", lambda: starting.start("refund_request", given, by))
 
-    run, is_new = interventions.start("refund_request", given, person("support"))
+    run, is_new = starting.start("refund_request", given, person("support"))
 
     assert is_new
     assert second.result(PATIENCE) == (run, False)
@@ -486,9 +485,7 @@ def test_a_start_for_somebody_else_behind_another_start_is_told_that_it_is_being
     engine: Engine, hands: Hands
 ) -> None:
     given, by = {"order_id": CHEAP, "customer_id": "U-90"}, person("ann")
-    second = hands.while_inside(
-        interventions, "_wake_after_commit", lambda: interventions.start("refund_request", given, by)
-    )
+    second = hands.while_inside(waking, "wake_after_commit", lambda: starting.start("refund_request", given, by))
 
     engine.start(CHEAP)
 
@@ -501,14 +498,14 @@ def test_a_start_for_somebody_else_behind_another_start_is_told_that_it_is_being
 def test_a_start_behind_one_that_fails_starts_the_run(
     engine: Engine, hands: Hands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    starts = partial(interventions.start, "refund_request", {"order_id": CHEAP}, person("support"))
-    wake = interventions._wake_after_commit
+    starts = partial(starting.start, "refund_request", {"order_id": CHEAP}, person("support"))
+    wake = waking.wake_after_commit
 
     def fails(run: UUID) -> None:
-        monkeypatch.setattr(interventions, "_wake_after_commit", wake)
+        monkeypatch.setattr(waking, "wake_after_commit", wake)
         raise RuntimeError("The connection ended.")
 
-    monkeypatch.setattr(interventions, "_wake_after_commit", fails)
+    monkeypatch.setattr(waking, "wake_after_commit", fails)
     second = hands.while_inside(Run.objects, "bulk_create", starts)
     with pytest.raises(RuntimeError):
         starts()
@@ -647,13 +644,13 @@ def kept() -> Iterator[Callable[[], Kept]]:
 
 def waiting_at_the_row(hands: Hands, run: Run, first: Act, second: Act) -> list[Told]:
     """The first has the run's row when the second comes, and lets go of it when that one stands there and waits."""
-    later = hands.while_inside(interventions, "_deliver", second)
+    later = hands.while_inside(sending, "_deliver", second)
     return [attempt(first), later.result(PATIENCE)]
 
 
 def having_looked_before(hands: Hands, run: Run, first: Act, second: Act) -> list[Told]:
     """The second has looked at the run already when the first comes and is through."""
-    earlier = hands.before(interventions, "_check", first)
+    earlier = hands.before(sending, "check", first)
     told = attempt(second)
     return [earlier.result(PATIENCE), told]
 
@@ -686,7 +683,7 @@ def test_of_two_things_said_at_once_each_is_carried_out_once_or_told_why_not(
     people = {name: person(name) for name in ("bob", "supervisor")}
     run, (wanted, possible) = stands(engine), STANDS[stands]
     assert (run.state, run.stop_reason) == wanted
-    offered = {event.kind.move for event in interventions.possible_events(run, people["bob"]) if not event.why_not}
+    offered = {event.kind.move for event in possible_events(run, people["bob"]) if not event.why_not}
     decided = run.inbox.filter(result="", name__in=DECISIONS).exists()
     assert offered & set(SAID) - (DECISIONS if decided else set()) == possible  # so that no pair is left out
     digest = run.effects.get().plan_digest if run.effects.exists() else ""
@@ -707,7 +704,7 @@ def test_of_two_things_said_at_once_each_is_carried_out_once_or_told_why_not(
 
 
 def says(run: Run, event: str, by: User, digest: str) -> Act:
-    return lambda: interventions.send(run.pk, event, by, SAID[event], digest if event in DECISIONS else "")
+    return lambda: sending.send(run.pk, event, by, SAID[event], digest if event in DECISIONS else "")
 
 
 def come_to_rest(run: Run) -> None:

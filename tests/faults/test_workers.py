@@ -5,8 +5,8 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from runs import interventions
 from runs.engine.tasks import advance_run, wake
+from runs.interventions import starting
 from runs.models import Run
 from takeover.supervisor.children import Child
 from tests.people import person
@@ -16,7 +16,7 @@ StartWorker = Callable[..., Child]
 
 
 def start(order_id: str = "B456") -> Run:
-    run, _ = interventions.start("refund_request", {"order_id": order_id}, person("support"))
+    run, _ = starting.start("refund_request", {"order_id": order_id}, person("support"))
     return run
 
 

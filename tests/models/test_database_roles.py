@@ -19,11 +19,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from runs import interventions
 from runs.domain.effects import EffectState
 from runs.domain.states import StopReason
 from runs.engine.advance import advance
 from runs.engine.retention import Retention
+from runs.interventions import claims, sending, starting
+from runs.interventions.refusals import Refused
 from runs.models import Event, EventText, Handoff, Run, StepPayload, privileges
 from runs.timeline import timeline
 from takeover.management.checkup import Level, sessions
@@ -138,13 +139,13 @@ def test_a_run_is_carried_out_as_the_application(
     monkeypatch.setattr("runs.engine.tasks.advance_run.delay", lambda run_id: None)
     support, bob = person("support"), person("bob")
     with signed_in_as(ROLE):
-        run, _ = interventions.start("refund_request", {"order_id": "D586"}, support)
+        run, _ = starting.start("refund_request", {"order_id": "D586"}, support)
         advance(run.pk)
         plan = run.effects.get().plan_digest
-        interventions.claim(run.pk, support)
-        with pytest.raises(interventions.Refused):
-            interventions.send(run.pk, "approval_granted", support, {}, plan)
-        interventions.send(run.pk, "approval_granted", bob, {}, plan)
+        claims.claim(run.pk, support)
+        with pytest.raises(Refused):
+            sending.send(run.pk, "approval_granted", support, {}, plan)
+        sending.send(run.pk, "approval_granted", bob, {}, plan)
         Run.objects.update(due_at=timezone.now() - timedelta(seconds=1))
         advance(run.pk)
         run.refresh_from_db()

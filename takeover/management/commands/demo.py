@@ -13,15 +13,18 @@ from django.core.management.base import BaseCommand
 from django.db import OperationalError
 from django.utils import timezone
 
-from runs import case, interventions
+from runs import case
 from runs.domain.interventions import CATALOGUE
 from runs.domain.states import State
 from runs.engine.calls import terms_of
-from runs.interventions import Refused
+from runs.interventions import claims, sending, starting
+from runs.interventions.possible import proposal
+from runs.interventions.refusals import Refused
 from runs.models import Run
-from runs.workflows.refund_request import WORKFLOW
+from runs.workflows import registry
+from takeover.demo import scenarios
 from takeover.demo.accounts import make_accounts
-from takeover.demo.scenarios import SCENARIOS, Act, Scenario
+from takeover.demo.scenario import Act, Scenario
 from takeover.management import standstill
 
 FIRST_MOVE_WITHIN = 30  # seconds until some worker must have taken up some run
@@ -37,12 +40,11 @@ class Playing:
     """One scenario under way."""
 
     def __init__(self, scenario: Scenario, run: Run) -> None:
-        self.scenario, self.run = scenario, run
-        self.acts = list(scenario.acts)
+        self.run, self.acts = run, list(scenario.acts)
 
 
 class Command(BaseCommand):
-    help = "Makes the demo's accounts, and about forty runs in every outcome by really running them."
+    help = "Makes the demo's accounts, and runs of every workflow in every outcome by really running them."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -65,40 +67,38 @@ class Command(BaseCommand):
 
     def _play(self, again: bool) -> None:
         series = f"demo-{timezone.now():%y%m%d%H%M%S}" if again else "demo"
-        known = set(Run.objects.filter(request_key__startswith=f"{series}-").values_list("request_key", flat=True))
-        scenarios = [scenario for scenario in SCENARIOS if f"{series}-{scenario.order_id}" not in known]
-        if not scenarios:
+        played = Run.objects.filter(request_key__startswith=f"{series}-")
+        known = set(played.values_list("workflow", "request_key"))
+        stories = scenarios.of(registry.workflows())
+        left = [story for story in stories if (story.workflow, f"{series}-{story.name}") not in known]
+        if not left:
             self.stdout.write("The demo's runs are there already. (--again runs the stories once more.)")
             return
-        playing = self._start(scenarios, series)
+        playing = self._start(left, series)
         self._carry_on(playing)
 
-    def _start(self, scenarios: Sequence[Scenario], series: str) -> list[Playing]:
-        people = {user.username: user for user in User.objects.filter(username__in={s.by for s in scenarios})}
+    def _start(self, stories: Sequence[Scenario], series: str) -> list[Playing]:
+        people = {user.username: user for user in User.objects.filter(username__in={story.by for story in stories})}
         started = []
         with httpx2.Client(base_url=settings.BACK_OFFICE_URL, timeout=10) as office:
             _ask(office, "GET", "/health")
-            for scenario in scenarios:
-                if (
-                    Run.objects.unfinished()
-                    .filter(workflow=WORKFLOW.name, subject=f"order {scenario.order_id}")
-                    .exists()
-                ):
-                    continue  # somebody is working on this order
-                for strike in scenario.faults:
-                    _ask(office, "POST", "/control/faults", {"order_id": scenario.order_id, **strike})
+            for story in stories:
+                if _is_worked_on(story):
+                    continue
+                for strike in story.faults:
+                    _ask(office, "POST", "/control/faults", dict(strike))
                 try:
-                    run, made = interventions.start(
-                        WORKFLOW.name,
-                        scenario.input,
-                        people[scenario.by],
-                        request_key=f"{series}-{scenario.order_id}",
-                        policy=scenario.policy,
+                    run, made = starting.start(
+                        story.workflow,
+                        story.input,
+                        people[story.by],
+                        request_key=f"{series}-{story.name}",
+                        policy=story.policy,
                     )
                 except Refused as no:
-                    raise Stuck(f"The run for order {scenario.order_id} was refused: {no.message}") from None
+                    raise Stuck(f"The {story.workflow} run {story.name} was refused: {no.message}") from None
                 if made:
-                    started.append(one := Playing(scenario, run))
+                    started.append(one := Playing(story, run))
                     if one.acts and one.acts[0].at_once:
                         self._act(one)
         self.stdout.write(f"Started {len(started)} runs; workers carry them out.")
@@ -133,12 +133,14 @@ class Command(BaseCommand):
         person = User.objects.get(username=act.who)
         try:
             if act.event is None:
-                interventions.claim(one.run.pk, person)
+                claims.claim(one.run.pk, person)
                 return
-            answers = ""
-            if CATALOGUE[act.event].answers_plan:
+            answers, kind = "", CATALOGUE[act.event]
+            if kind.answers_plan:
                 answers = case.read(one.run)["effects"][-1]["plan_digest"]
-            interventions.send(one.run.pk, act.event, person, act.payload, answers=answers)
+            elif first := proposal(kind, one.run):
+                answers = str(first.pk)
+            sending.send(one.run.pk, act.event, person, act.payload, answers=answers)
         except Refused as no:
             self.stdout.write(f"{case.title(one.run)}: {act.who} was refused. {no.message}")
 
@@ -151,6 +153,12 @@ def _ask(office: httpx2.Client, method: str, path: str, body: dict[str, Any] | N
     if not answer.is_success:
         reason = f"{method} {path} was answered with {answer.status_code}"
         raise Stuck(f"The service at {settings.BACK_OFFICE_URL} is not the demo's back office ({reason}).")
+
+
+def _is_worked_on(story: Scenario) -> bool:
+    """Whether somebody has a run open for what this story is about."""
+    workflow = registry.workflows()[story.workflow]
+    return Run.objects.unfinished().filter(workflow=story.workflow, subject=workflow.subject(story.input)).exists()
 
 
 def _refresh(playing: list[Playing]) -> None:
@@ -167,4 +175,5 @@ def _is_time_for(act: Act, run: Run, stands_still: bool) -> bool:
     sent = run.effects.exclude(sent_at=None).order_by("-sent_at").first()
     if not sent or not sent.sent_at:
         return False
-    return timezone.now() > sent.sent_at + terms_of(WORKFLOW.tools[sent.operation]).in_flight
+    tool = registry.workflows()[run.workflow].tools[sent.operation]
+    return timezone.now() > sent.sent_at + terms_of(tool).in_flight

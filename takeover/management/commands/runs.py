@@ -13,10 +13,11 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from runs import case, interventions
+from runs import case
 from runs.domain.budget import Dimension
 from runs.domain.interventions import CATALOGUE, FROM_PEOPLE
 from runs.domain.states import Move, Outcome
+from runs.interventions import sending, starting
 from runs.models import Run
 from runs.workflows import registry
 from takeover.console import words
@@ -86,7 +87,7 @@ class Command(TerminalCommand):
         as_json: bool,
         **_: Any,
     ) -> int:
-        run, made = interventions.start(workflow, given, _person(person), request_key=request_key, policy=policy)
+        run, made = starting.start(workflow, given, _person(person), request_key=request_key, policy=policy)
         if as_json:
             return self._print_package(run)
         self._print("Started" if made else "Already there, nothing new was started", f": {case.title(run)}")
@@ -139,7 +140,7 @@ class Command(TerminalCommand):
             last = found.effects.last()
             plan = last.plan_digest if last else ""
         checks = found.ledger.left(Dimension.FOLLOW_UP_CHECKS)
-        sent = interventions.send(found.pk, event, sender, payload, answers=confirms or plan)
+        sent = sending.send(found.pk, event, sender, payload, answers=confirms or plan)
         if as_json:
             return self._print_package(_run(run))
         if sent.result:

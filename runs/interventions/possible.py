@@ -1,0 +1,160 @@
+"""What a person may send to a run now, and what stands against it."""
+
+import re
+from dataclasses import dataclass, replace
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from runs import case
+from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission, Standing, why_not
+from runs.domain.states import Move, State
+from runs.interventions.claims import not_theirs
+from runs.interventions.refusals import Refused
+from runs.models import InboxEvent, Run
+
+DIGEST = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class PossibleEvent:
+    kind: EventKind
+    why_not: str
+
+
+def possible_events(run: Run, by: User) -> list[PossibleEvent]:
+    """Every event of the catalogue with why this person cannot send it now; an empty reason means that they can."""
+    stands = case.standing(run)
+    return [PossibleEvent(kind, _why_not(kind, run, by, stands)) for kind in FROM_PEOPLE.values()]
+
+
+def why_not_approve(run: Run, by: User) -> str:
+    """Why this person cannot approve the write that waits; empty when they can."""
+    return _why_not(FROM_PEOPLE[Move.APPROVAL_GRANTED], run, by, case.standing(run))
+
+
+def standing_of(run: Run) -> str:
+    """What a form carries so that it can be told when the run has moved on since."""
+    return f"{run.state}/{run.outcome}/{run.stop_reason}"
+
+
+def moved_on(run: Run, seen: str) -> Refused | None:
+    """A refusal where the run does not stand any more where `standing_of` said; nothing seen is never stale."""
+    if not seen or seen == standing_of(run):
+        return None
+    now = (run.stop_reason or run.state).replace("_", " ")
+    return Refused("stale", f"The run has moved on since you looked: it is {now} now.", "seen", 409)
+
+
+def _why_not(kind: EventKind, run: Run, by: User, stands: Standing) -> str:
+    """Why `by` cannot send this event now, apart from what a decision has to name; empty when they can."""
+    if kind.move is Move.APPROVAL_REVOKED and run.state == State.AWAITING_APPROVAL:
+        given = run.inbox.filter(name=Move.APPROVAL_GRANTED, result="").exists()
+        stands = replace(stands, approved_unsent=given)  # no worker has seen it yet
+    if says := why_not(kind, stands) or _not_by(kind, run, by):
+        return says
+    if first := proposal(kind, run):
+        return _not_second(kind, first, by)
+    # A decision about a write is not the holder's alone, and neither is the second of two people's word.
+    shared = kind.permission is Permission.APPROVE or kind.answers_plan
+    return "" if shared else not_theirs(run, by)
+
+
+def problem_with(kind: EventKind, run: Run, by: User, answers: str) -> Refused | None:
+    """The first thing that stands against this event from this person now; None where they may send it."""
+    if refusal := _not_by(kind, run, by):
+        return Refused("four_eyes", refusal, status=403)
+    if kind.answers_plan and (stale := _stale(run, answers)):
+        return stale
+    if unseen := _unseen(kind, run, by, answers):
+        return unseen
+    if refusal := _why_not(kind, run, by, case.standing(run)):
+        held = refusal == not_theirs(run, by)
+        return Refused("held" if held else "not_possible", refusal, "" if held else "event", 409)
+    unread = run.inbox.filter(result="").select_related("actor")
+    if same := unread.filter(name=kind.move).first():
+        who = same.actor.get_username() if same.actor else "a service"
+        return Refused("already_sent", f"{who} already sent this; it is being carried out.", status=409)
+    if kind.answers_plan and (withdrawn := unread.filter(name=Move.CANCEL_REQUESTED).first()):
+        who = withdrawn.actor.get_username() if withdrawn.actor else "somebody"
+        said = f"{who} withdrew this request at {withdrawn.received_at:%H:%M:%S} UTC; there is nothing to decide."
+        return Refused("withdrawn", said, status=409)
+    return None
+
+
+def _unseen(kind: EventKind, run: Run, by: User, answers: str) -> Refused | None:
+    """Who confirms what somebody else proposed names that proposal: to say the same by chance is no confirmation."""
+    first = proposal(kind, run)
+    if not first or not first.actor or first.actor_id == by.pk or answers == str(first.pk):
+        return None
+    who, said = first.actor.get_username(), first.payload.get("reason", "")
+    message = f"{who} proposed this, number {first.pk}: “{said[:200]}” Look at it, and confirm that number."
+    return Refused("stale", message, "answers", 409)
+
+
+def _stale(run: Run, answers: str) -> Refused | None:
+    """Whether the decision is about a plan that is not the one waiting, or that somebody has decided already."""
+    effect = run.effects.order_by("-planned_at", "-pk").first()
+    earlier = _decision_about(run, answers)
+    if earlier and (earlier.stretch == run.stretch or run.state != State.AWAITING_APPROVAL):
+        return Refused("decided", f"{_told(earlier)}.", status=409)
+    if not effect or answers != effect.plan_digest:
+        said = f"{_told(earlier)}. " if earlier else ""
+        now = f"the plan waiting now has digest {effect.plan_digest[:12]}" if effect else "no plan is waiting"
+        message = f"{said}This decision is about another plan; {now}. {_what_changed(run)}".strip()
+        return Refused("stale", message, "answers", 409)
+    if effect.approval_expires_at and effect.approval_expires_at <= timezone.now():
+        return Refused("expired", "The time for a decision has run out; the plan has to be put up again.", status=409)
+    return None
+
+
+def _decision_about(run: Run, digest: str) -> InboxEvent | None:
+    if not DIGEST.fullmatch(digest):
+        return None
+    decisions = run.inbox.filter(answers=digest).exclude(result=InboxEvent.Result.REFUSED)
+    return decisions.select_related("actor").order_by("-pk").first()
+
+
+def _told(decision: InboxEvent) -> str:
+    what = "approved" if decision.name == Move.APPROVAL_GRANTED else "rejected"
+    who = decision.actor.get_username() if decision.actor else "somebody"
+    return f"{who} {what} this plan at {decision.received_at:%H:%M:%S} UTC"
+
+
+def _what_changed(run: Run) -> str:
+    replaced = run.events.filter(kind="plan_replaced").select_related("text_row").order_by("-id").first()
+    if not replaced or not hasattr(replaced, "text_row"):  # retention may have taken the text of a run that ended
+        return ""
+    return f"Changed: {replaced.text_row.content().get('changed')}."
+
+
+def proposal(kind: EventKind, run: Run) -> InboxEvent | None:
+    """What a first person proposed of an event that takes two, while the run has not moved on since."""
+    if not kind.seconded_by:
+        return None
+    proposed = run.inbox.filter(name=kind.move, result=InboxEvent.Result.PROPOSED, stretch=run.stretch)
+    first = proposed.select_related("actor").order_by("-id").first()
+    # Who may not say it any more has not said it.
+    entitled = first and first.actor and first.actor.is_active and first.actor.has_perm(f"runs.{kind.permission}")
+    return first if entitled else None
+
+
+def proposals(run: Run) -> list[InboxEvent]:
+    return [first for kind in FROM_PEOPLE.values() if (first := proposal(kind, run))]
+
+
+def _not_second(kind: EventKind, first: InboxEvent, by: User) -> str:
+    """Why `by` cannot be the second of the two people that this event takes, of whom `first` proposed it."""
+    if first.actor_id == by.pk:
+        return "You proposed this; somebody else has to confirm it."
+    if not by.has_perm(f"runs.{kind.seconded_by}"):
+        return f"To confirm it needs the permission {str(kind.seconded_by).replace('_', ' ')!r}."
+    return ""
+
+
+def _not_by(kind: EventKind, run: Run, by: User) -> str:
+    if not by.has_perm(f"runs.{kind.permission}"):
+        return f"Needs the permission {kind.permission.replace('_', ' ')!r}."
+    if kind.not_by_requester and by.get_username() in {run.requester.get_username(), run.acts_for, *run.asked_by}:
+        return "You asked for this run yourself; somebody else has to decide."
+    return ""
