@@ -13,8 +13,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from takeover.demo.backoffice import calls, control, page
+from takeover.demo.backoffice import booking_calls, booking_control, calls, control, page
 from takeover.demo.backoffice.answers import Refusal, error
+from takeover.demo.backoffice.bookings import Bookings
 from takeover.demo.backoffice.callbacks import Callbacks
 from takeover.demo.backoffice.store import Store
 
@@ -83,7 +84,7 @@ def application(
             store.close()
 
     app = Starlette(
-        routes=[*calls.routes, *control.routes, *page.routes],
+        routes=[*calls.routes, *booking_calls.routes, *control.routes, *booking_control.routes, *page.routes],
         middleware=[Middleware(SameHost, names=frozenset({"127.0.0.1", "localhost", "::1", host}))],
         exception_handlers={
             Refusal: refused,
@@ -94,5 +95,6 @@ def application(
         lifespan=books_open,
     )
     app.state.store = store
+    app.state.bookings = Bookings(store)
     app.state.stopping = stopping
     return app

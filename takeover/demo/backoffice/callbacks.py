@@ -1,4 +1,4 @@
-"""What the back office says of its own accord: that it has decided a refund which it had left pending.
+"""What the back office says of its own accord: that it has decided what it had left pending.
 
 Signed, and tried a few times. It lies in memory only, so a restart forgets what was not delivered by then: whoever
 waits for it has to cope with a message that comes twice, late or never, and does so by asking.
@@ -14,7 +14,7 @@ import httpx2
 from standardwebhooks import Webhook
 
 from takeover.demo.backoffice.faults import Kind
-from takeover.demo.backoffice.store import Call, Refund, Store
+from takeover.demo.backoffice.store import Call, Decision, Store
 
 log = logging.getLogger(__name__)
 ATTEMPTS = 6
@@ -45,20 +45,20 @@ class Callbacks:
         await asyncio.gather(*self.under_way, return_exceptions=True)
         await self.client.aclose()
 
-    def decided(self, refund: Refund) -> None:
+    def decided(self, decision: Decision) -> None:
         if len(self.under_way) >= MOST_UNDER_WAY:
-            log.warning("Too many callbacks are under way; the one about %s is left out", refund.operation_key)
+            log.warning("Too many callbacks are under way; the one about %s is left out", decision.operation_key)
             return
-        task = asyncio.get_running_loop().create_task(self._tell(refund))
+        task = asyncio.get_running_loop().create_task(self._tell(decision))
         self.under_way.add(task)
         task.add_done_callback(self.under_way.discard)
 
-    async def _tell(self, refund: Refund) -> None:
-        said = {"operation_key": refund.operation_key, "reference": refund.request_id or refund.reason}
+    async def _tell(self, decision: Decision) -> None:
+        said = {"operation_key": decision.operation_key, "reference": decision.reference}
         body = json.dumps({name: value for name, value in said.items() if value})
         message_id = f"msg_{uuid4().hex}"
         async with self.turns:
-            call = self._on_record(refund)
+            call = self._on_record(decision)
             strike = self.store.strike(call, "")
             match strike and strike.fault:
                 case "callback_late":
@@ -68,12 +68,12 @@ class Callbacks:
                     await self._deliver(call, message_id, body, FORGERS_SECRET)
                 case "callback_twice":
                     await self._deliver(call, message_id, body, self.secret)
-                    await self._deliver(self._on_record(refund), message_id, body, self.secret)
+                    await self._deliver(self._on_record(decision), message_id, body, self.secret)
                 case _:
                     await self._deliver(call, message_id, body, self.secret)
 
-    def _on_record(self, refund: Refund) -> Call:
-        return self.store.arrived("POST", self.url, Kind.CALLBACK, refund.order_id, refund.operation_key)
+    def _on_record(self, decision: Decision) -> Call:
+        return self.store.arrived("POST", self.url, Kind.CALLBACK, decision.about, decision.operation_key)
 
     async def _deliver(self, call: Call, message_id: str, body: str, secret: str) -> None:
         """Until it is taken, refused for good, or was tried often enough. On record stays the last answer."""

@@ -29,11 +29,12 @@ from takeover.demo.backoffice.store import (
 # What a call does once it has been understood, under a fault that changes the work or under none.
 Work = Callable[[Strike | None], Answer]
 Reader = Callable[[Request, bytes, Store], Work]
+About = Callable[[Request, Kind, bytes, Store], tuple[str | None, str | None]]
 
 STATUS = {State.ACCEPTED: 201, State.PAID: 201, State.PENDING: 202, State.REJECTED: 409, State.CANCELLED: 200}
 
 
-def endpoint(kind: Kind, read: Reader) -> Callable[[Request], Awaitable[Response]]:
+def endpoint(kind: Kind, read: Reader, about: About | None = None) -> Callable[[Request], Awaitable[Response]]:
     """1. read the body, 2. put the call on record, 3. check credential and input, 4. let a fault strike,
     5. do the work, 6. put the answer on record just before it leaves."""
 
@@ -43,7 +44,7 @@ def endpoint(kind: Kind, read: Reader) -> Callable[[Request], Awaitable[Response
             body = await inputs.body_of(request)
         except ClientDisconnect:
             return Cut()  # it never arrived in full
-        order_id, operation_key = subject(request, kind, body or b"", store)
+        order_id, operation_key = (about or subject)(request, kind, body or b"", store)
         call = store.arrived(request.method, request.url.path, kind, order_id, operation_key)
         try:
             credential = credential_of(request)
@@ -113,7 +114,8 @@ def subject(request: Request, kind: Kind, body: bytes, store: Store) -> tuple[st
                 order_id = inputs.json_object(body).get("order_id")
         case Kind.LOOKUP:
             operation_key = request.query_params.get("operation_key")
-            order_id = store.order_behind(str(operation_key)) or order_id
+            behind = store.behind(str(operation_key))
+            order_id = behind.about if behind else order_id
         case Kind.CANCEL:
             operation_key = request.headers.get("idempotency-key")
             refund = store.by_request(request.path_params["request_id"])

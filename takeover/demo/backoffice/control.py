@@ -9,7 +9,7 @@ from starlette.routing import Route
 from takeover.demo.backoffice import inputs, seed
 from takeover.demo.backoffice.answers import Answer, Refusal, error, invalid
 from takeover.demo.backoffice.faults import read_new
-from takeover.demo.backoffice.store import Refund, Refused, State, Store, Unknown
+from takeover.demo.backoffice.store import Decision, Refund, Refused, State, Store, Unknown
 
 READ_ORDER_FIELD = {
     "customer": inputs.word,
@@ -80,7 +80,7 @@ def settled(store: Store, operation_key: str, state: State, reason: str) -> Refu
     try:
         refund = store.settle(operation_key, state, reason)
         if state is not State.PAID:
-            store.decided(refund)
+            store.decided(Decision(operation_key, refund.order_id, refund.request_id or refund.reason))
         return refund
     except Unknown:
         raise Refusal(error(404, "operation_unknown", "No refund was submitted under this key.")) from None
@@ -104,7 +104,10 @@ async def ledger(request: Request) -> Response:
         200,
         {
             "calls": [call(row) for row in store.calls(order_id)],
-            "effects": [effect(refund) for refund in store.effects(order_id)],
+            "effects": [
+                *(effect(refund) for refund in store.effects(order_id)),
+                *(line for service in store.services for line in service.effects(order_id)),
+            ],
         },
     ).response()
 

@@ -22,6 +22,8 @@ class Kind(StrEnum):
     SUBMIT = "submit"
     LOOKUP = "lookup"
     CANCEL = "cancel"
+    EVENTS = "events"
+    BOOKINGS = "bookings"  # what stands
     CALLBACK = "callback"  # the one that goes the other way
 
 
@@ -85,7 +87,7 @@ REASON = Parameter("reason", "not_refundable", "the business reason given", inpu
 RETRY_AFTER = Parameter(
     "retry_after", 2, "seconds to wait, as a header", lambda field, value: inputs.whole(field, value, 0, 3600)
 )
-OTHER = Parameter("other", "D041", "the order named instead", inputs.word)
+OTHER = Parameter("other", "D041", "the order or event named instead", inputs.word)
 CREDENTIAL = Parameter("credential", None, "strikes calls with this credential only; empty: with any", inputs.key)
 
 EVERY = tuple(kind for kind in Kind if kind is not Kind.CALLBACK)
@@ -111,7 +113,7 @@ CATALOGUE: Mapping[str, Fault] = {
         ),
         Fault(
             "pending",
-            "Submitting answers 202 pending; after so many look-ups that say pending, the refund is accepted.",
+            "Submitting answers 202 pending; after so many look-ups that say pending, it is accepted.",
             Act.WORK,
             (Kind.SUBMIT,),
             (lookups("how many look-ups say pending; empty: all, until it is settled by hand"),),
@@ -133,7 +135,7 @@ CATALOGUE: Mapping[str, Fault] = {
         ),
         Fault(
             "other_order",
-            "The receipt, and a look-up, name another order; the effect is on the right one.",
+            "The receipt, and a look-up, name another order or event; the effect is on the right one.",
             Act.WORK,
             (Kind.SUBMIT, Kind.LOOKUP),
             (where(ANY, Kind.SUBMIT, Kind.LOOKUP), OTHER),
@@ -172,12 +174,12 @@ CATALOGUE: Mapping[str, Fault] = {
         ),
         Fault(
             "lookup_lags",
-            "Look-ups are answered by an index that has not seen the refund yet: not found.",
+            "Look-ups are answered by an index that has not seen the write yet: not found.",
             Act.WORK,
             (Kind.LOOKUP,),
             (
                 lookups("how many look-ups per key; empty: see seconds"),
-                seconds(None, "how long after the refund was made; both empty: until switched off"),
+                seconds(None, "how long after the write was made; both empty: until switched off"),
             ),
         ),
         Fault(
@@ -195,6 +197,7 @@ CATALOGUE: Mapping[str, Fault] = {
             (where(ANY, *EVERY),),
         ),
         Fault("order_incomplete", "The order lacks delivered_on and opened.", Act.WORK, (Kind.ORDERS,)),
+        Fault("event_incomplete", "The event lacks starts_on and seats_left.", Act.WORK, (Kind.EVENTS,)),
         Fault("policy_conflict", "v3 and v4 both claim to be in force.", Act.WORK, (Kind.POLICIES,)),
         Fault("policy_missing", "No policy claims to be in force.", Act.WORK, (Kind.POLICIES,)),
         Fault("policy_changed", "v4 replaces v3: two days instead of seven.", Act.WORK, (Kind.POLICIES,)),

@@ -1,7 +1,6 @@
 """The small page: what is on the books, and forms to switch faults on and off. No script, nothing inline."""
 
 import json
-from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from string import Template
@@ -11,11 +10,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from takeover.demo.backoffice import inputs, seed
+from takeover.demo.backoffice import booking_calls, booking_control, inputs, seed
 from takeover.demo.backoffice.answers import Refusal, invalid
 from takeover.demo.backoffice.control import books, fault_number, settled
 from takeover.demo.backoffice.faults import CATALOGUE, read_new
 from takeover.demo.backoffice.store import State, Store
+from takeover.demo.backoffice.tables import button, cell, code, moment, money, table
 
 HERE = Path(__file__).parent
 CALLS_SHOWN = 50
@@ -35,7 +35,7 @@ PARAMETERS = {parameter.name: parameter for fault in CATALOGUE.values() for para
 
 
 async def front(request: Request) -> Response:
-    return shown(books(request))
+    return shown(request)
 
 
 async def styles(_: Request) -> Response:
@@ -51,7 +51,7 @@ async def switch_on(request: Request) -> Response:
         filled = {name: typed(name, value.strip()) for name, value in (await form(request)).items() if value.strip()}
         books(request).switch_on(read_new(filled))
     except Refusal as refusal:
-        return shown(books(request), refusal)
+        return shown(request, refusal)
     return back("faults")
 
 
@@ -59,7 +59,7 @@ async def switch_off(request: Request) -> Response:
     try:
         number = fault_number((await form(request)).get("id", ""))
     except Refusal as refusal:
-        return shown(books(request), refusal)
+        return shown(request, refusal)
     books(request).switch_off(fault_id=number)  # one that is already gone is off as well
     return back("faults")
 
@@ -70,8 +70,16 @@ async def settle(request: Request) -> Response:
         state = State(inputs.one_of("state", filled.get("state"), (State.ACCEPTED, State.REJECTED, State.PAID)))
         settled(books(request), inputs.key("operation_key", filled.get("operation_key")), state, "not_refundable")
     except Refusal as refusal:
-        return shown(books(request), refusal)
+        return shown(request, refusal)
     return back("effects")
+
+
+async def booking(request: Request) -> Response:
+    try:
+        booking_control.filled(booking_calls.books(request), await form(request))
+    except Refusal as refusal:
+        return shown(request, refusal)
+    return back("bookings")
 
 
 async def form(request: Request) -> dict[str, str]:
@@ -95,7 +103,8 @@ def back(part: str) -> Response:
     return RedirectResponse(f"/#{part}", 303)
 
 
-def shown(store: Store, refusal: Refusal | None = None) -> Response:
+def shown(request: Request, refusal: Refusal | None = None) -> Response:
+    store, bookings = books(request), booking_calls.books(request)
     html = PAGE.substitute(
         day=seed.BUSINESS_DATE,
         problem=problem(refusal) if refusal else "",
@@ -109,6 +118,8 @@ def shown(store: Store, refusal: Refusal | None = None) -> Response:
         calls=calls(store),
         shown=CALLS_SHOWN,
         orders=orders(store),
+        bookings=booking_control.bookings_table(bookings),
+        events=booking_control.events_table(bookings),
     )
     return HTMLResponse(html, refusal.answer.status if refusal else 200, HEADERS)
 
@@ -130,7 +141,7 @@ def field(name: str) -> str:
 def faults(store: Store) -> str:
     return table(
         "Faults that are switched on",
-        ("Fault", "Order", "Action", "Key", "Strikes left", "Struck", "Parameters"),
+        ("Fault", "Order or event", "Action", "Key", "Strikes left", "Struck", "Parameters"),
         (
             (
                 cell(fault["fault"]),
@@ -183,7 +194,7 @@ DECISIONS = {
 def calls(store: Store) -> str:
     return table(
         f"The last {CALLS_SHOWN} calls",
-        ("At", "Call", "Path", "Order", "Key", "Fault", "Answer"),
+        ("At", "Call", "Path", "Order or event", "Key", "Fault", "Answer"),
         (
             (
                 moment(row["at"]),
@@ -211,43 +222,13 @@ def orders(store: Store) -> str:
                 cell(order.item),
                 cell(order.delivered_on),
                 "opened" if order.opened else "unopened",
-                f"{order.amount_minor // 100}.{order.amount_minor % 100:02} {cell(order.currency)}",
+                money(order.amount_minor, order.currency),
                 cell(order.version),
             )
             for order in store.orders()
         ),
         "There are no orders.",
     )
-
-
-def table(name: str, heads: Iterable[str], rows: Iterable[Iterable[str]], nothing: str) -> str:
-    """Cells arrive as HTML, escaped by whoever made them."""
-    body = "".join("<tr>" + "".join(f"<td>{value}</td>" for value in row) + "</tr>" for row in rows)
-    if not body:
-        return f'<p class="nothing">{escape(nothing)}</p>'
-    head = "".join(f'<th scope="col">{title}</th>' for title in heads)
-    # Focusable, so that the keyboard can scroll it.
-    return (
-        f'<div class="table" tabindex="0" role="region" aria-label="{escape(name)}">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-
-
-def cell(value: object, nothing: str = "") -> str:
-    return escape(nothing if value is None else str(value))
-
-
-def code(value: object, nothing: str = "") -> str:
-    return cell(None, nothing) if value is None else f"<code>{cell(value)}</code>"
-
-
-def moment(at: str) -> str:
-    return f'<time datetime="{escape(at)}">{escape(at[:10])} {escape(at[11:19])}</time>'
-
-
-def button(path: str, label: str, **values: object) -> str:
-    hidden = "".join(f'<input type="hidden" name="{name}" value="{cell(value)}">' for name, value in values.items())
-    return f'<form method="post" action="{path}">{hidden}<button>{escape(label)}</button></form>'
 
 
 PAGE = Template((HERE / "page.html").read_text(encoding="utf-8"))
@@ -259,4 +240,5 @@ routes = [
     Route("/switch-on", switch_on, methods=["POST"]),
     Route("/switch-off", switch_off, methods=["POST"]),
     Route("/settle", settle, methods=["POST"]),
+    Route("/booking", booking, methods=["POST"]),
 ]

@@ -8,11 +8,12 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 from takeover.demo.backoffice import seed
 from takeover.demo.backoffice.answers import now
@@ -143,6 +144,23 @@ ACCEPT = Ruling()
 
 
 @dataclass(frozen=True)
+class Decision:
+    """What the service made up its mind about: `about` is an order or an event, `reference` a number or a reason."""
+
+    operation_key: str
+    about: str
+    reference: str | None
+
+
+@dataclass(frozen=True)
+class Behind:
+    """What lies behind an operation key: what it is about, and since when it is on the books."""
+
+    about: str
+    made_at: str
+
+
+@dataclass(frozen=True)
 class Call:
     id: int
     kind: Kind
@@ -172,9 +190,24 @@ class Refused(Exception):
         self.reason = reason
 
 
+class Service(Protocol):
+    """Another service's part of these books: its own tables in the same file, under the same faults and ledger."""
+
+    def open(self, db: sqlite3.Connection) -> None:
+        """Make and fill what is not there yet."""
+
+    def begin_anew(self, db: sqlite3.Connection) -> None: ...
+
+    def behind(self, db: sqlite3.Connection, operation_key: str) -> Behind | None: ...
+
+    def effects(self, about: str | None) -> list[dict[str, object]]:
+        """Lines of the ledger: what really happened."""
+
+
 class Store:
     def __init__(self, file: Path) -> None:
-        self.decided: Callable[[Refund], None] = lambda refund: None  # told what became of a pending refund
+        self.decided: Callable[[Decision], None] = lambda decision: None  # told what became of something pending
+        self.services: list[Service] = []
         self.resets = 0
         self._lock = threading.RLock()
         self._db = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=10)
@@ -193,6 +226,15 @@ class Store:
                 db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 self._seed(db)
 
+    def keep(self, service: Service) -> None:
+        with self._writing() as db:
+            service.open(db)
+        self.services.append(service)
+
+    def transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        """For what other services read and write: one after the other, in full or not at all."""
+        return self._writing()
+
     def close(self) -> None:
         with self._lock:
             self._db.close()
@@ -204,6 +246,8 @@ class Store:
             for statement in EMPTY.split(";\n"):
                 db.execute(statement)
             self._seed(db)
+            for service in self.services:
+                service.begin_anew(db)
 
     # Orders
 
@@ -317,9 +361,13 @@ class Store:
         row = self._one("SELECT * FROM refunds WHERE request_id = ?", request_id)
         return None if row is None else _refund(row)
 
-    def order_behind(self, operation_key: str) -> str | None:
-        refund = self.by_key(operation_key) or self._cancelled_by(operation_key)
-        return refund.order_id if refund else None
+    def behind(self, operation_key: str) -> Behind | None:
+        """What any service's books have under this key."""
+        if refund := self.by_key(operation_key) or self._cancelled_by(operation_key):
+            return Behind(refund.order_id, refund.made_at)
+        with self._lock:
+            found = (service.behind(self._db, operation_key) for service in self.services)
+            return next((behind for behind in found if behind), None)
 
     def effects(self, order_id: str | None = None) -> list[Refund]:
         """What really happened in the world: a rejected submission is none."""
@@ -415,7 +463,7 @@ class Store:
         fault = CATALOGUE[row["fault"]]
         if not fault.hits(call.kind, values) or values.get("credential") not in (None, credential):
             return False
-        if call.kind is Kind.LOOKUP and fault.needs_record and self.order_behind(call.operation_key or "") is None:
+        if call.kind is Kind.LOOKUP and fault.needs_record and self.behind(call.operation_key or "") is None:
             return False
         return fault.name != "lookup_lags" or self._still_lags(row, values, call.operation_key or "")
 
@@ -426,8 +474,8 @@ class Store:
             )
             return seen is not None and seen[0] < lookups
         if isinstance(seconds := values["seconds"], int | float):
-            refund = self.by_key(operation_key)
-            since = max(row["made_at"], refund.made_at if refund else "")
+            behind = self.behind(operation_key)
+            since = max(row["made_at"], behind.made_at if behind else "")
             return datetime.fromisoformat(now()) < datetime.fromisoformat(since) + timedelta(seconds=seconds)
         return True
 
