@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from takeover.demo.backoffice import calls, control, page
+from takeover.demo.backoffice import calls, control, page, research
 from takeover.demo.backoffice.answers import Refusal, error
 from takeover.demo.backoffice.callbacks import Callbacks
 from takeover.demo.backoffice.store import Store
@@ -83,7 +83,7 @@ def application(
             store.close()
 
     app = Starlette(
-        routes=[*calls.routes, *control.routes, *page.routes],
+        routes=[*calls.routes, *research.routes, *control.routes, *page.routes],
         middleware=[Middleware(SameHost, names=frozenset({"127.0.0.1", "localhost", "::1", host}))],
         exception_handlers={
             Refusal: refused,
