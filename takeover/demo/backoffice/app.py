@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from takeover.demo.backoffice import booking_calls, booking_control, calls, control, page
+from takeover.demo.backoffice import booking_calls, booking_control, calls, control, page, research
 from takeover.demo.backoffice.answers import Refusal, error
 from takeover.demo.backoffice.bookings import Bookings
 from takeover.demo.backoffice.callbacks import Callbacks
@@ -84,7 +84,14 @@ def application(
             store.close()
 
     app = Starlette(
-        routes=[*calls.routes, *booking_calls.routes, *control.routes, *booking_control.routes, *page.routes],
+        routes=[
+            *calls.routes,
+            *booking_calls.routes,
+            *research.routes,
+            *control.routes,
+            *booking_control.routes,
+            *page.routes,
+        ],
         middleware=[Middleware(SameHost, names=frozenset({"127.0.0.1", "localhost", "::1", host}))],
         exception_handlers={
             Refusal: refused,

@@ -31,6 +31,7 @@ Work = Callable[[Strike | None], Answer]
 Reader = Callable[[Request, bytes, Store], Work]
 About = Callable[[Request, Kind, bytes, Store], tuple[str | None, str | None]]
 
+LONGEST_ADDRESS = 500  # characters on record
 STATUS = {State.ACCEPTED: 201, State.PAID: 201, State.PENDING: 202, State.REJECTED: 409, State.CANCELLED: 200}
 
 
@@ -45,7 +46,7 @@ def endpoint(kind: Kind, read: Reader, about: About | None = None) -> Callable[[
         except ClientDisconnect:
             return Cut()  # it never arrived in full
         order_id, operation_key = (about or subject)(request, kind, body or b"", store)
-        call = store.arrived(request.method, request.url.path, kind, order_id, operation_key)
+        call = store.arrived(request.method, address(request, kind), kind, order_id, operation_key)
         try:
             credential = credential_of(request)
             work = of_these_books(store, read(request, inputs.within_limit(body), store))
@@ -101,11 +102,19 @@ def credential_of(request: Request) -> str:
     return credential
 
 
+def address(request: Request, kind: Kind) -> str:
+    """The path; of a search, what was searched for as well: that is what its ledger is read for."""
+    asked = f"?{request.url.query}" if kind is Kind.SEARCH and request.url.query else ""
+    return f"{request.url.path}{asked}"[:LONGEST_ADDRESS]
+
+
 def subject(request: Request, kind: Kind, body: bytes, store: Store) -> tuple[str | None, str | None]:
     """Whom a call is about, as far as it can be told: also a call that is refused is put on the right record."""
     operation_key: object = None
-    order_id: object = request.query_params.get("order")
+    order_id: object = request.query_params.get("order") or request.query_params.get("about")
     match kind:
+        case Kind.BRIEFS | Kind.SOURCES:
+            (order_id,) = request.path_params.values()
         case Kind.ORDERS:
             order_id = request.path_params["order_id"]
         case Kind.SUBMIT:

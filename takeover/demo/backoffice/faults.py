@@ -24,6 +24,10 @@ class Kind(StrEnum):
     CANCEL = "cancel"
     EVENTS = "events"
     BOOKINGS = "bookings"  # what stands
+    BRIEFS = "briefs"
+    PUBLISHERS = "publishers"
+    SEARCH = "search"
+    SOURCES = "sources"
     CALLBACK = "callback"  # the one that goes the other way
 
 
@@ -229,6 +233,8 @@ CATALOGUE: Mapping[str, Fault] = {
             EVERY,
             (where(Kind.SUBMIT, *EVERY), after_effect(False)),
         ),
+        Fault("source_withdrawn", "A source that the search finds is not there any more.", Act.WORK, (Kind.SOURCES,)),
+        Fault("source_replaced", "A source has another text than the search finds.", Act.WORK, (Kind.SOURCES,)),
         Fault("callback_twice", "A callback is delivered again under its id.", Act.WORK, (Kind.CALLBACK,)),
         Fault(
             "callback_late",
