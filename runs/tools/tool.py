@@ -42,7 +42,8 @@ class ToolFailed(Exception):
 
 
 class Service(Protocol):
-    """The connection a tool is handed: address, credential, pooling, total deadline and byte cap are its business.
+    """The connection that most tools are handed (`folder.Folder` is the other): address, credential, pooling, total
+    deadline and byte cap are its business.
 
     `until` is the monotonic instant by which the whole call is over; from then on nothing is sent any more.
     """
@@ -66,7 +67,7 @@ class Tool:
     source: str  # who answers: "refund service"
     service: str  # which configured service it calls
     kind: StepKind
-    perform: Callable[[Service, Call, float], Result]
+    perform: Callable[[Any, Call, float], Result]  # with the connection that its service is configured to be
     deadline: float = 5.0  # seconds in total, from first byte out to last byte in
     look_up: str = ""  # for a write: the tool that asks what became of it
     in_flight_grace: timedelta = field(default=timedelta(seconds=10))  # how long a sent request may still arrive

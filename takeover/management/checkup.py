@@ -3,6 +3,7 @@
 A check looks and says in a sentence how things are. It may fail: then its line says that nothing is known.
 """
 
+import os
 import secrets
 import shutil
 import time
@@ -147,7 +148,8 @@ def pace() -> Finding:
 
 
 def credentials() -> Finding:
-    known_to_all = {name: service["url"] for name, service in settings.SERVICES.items() if service["token"] == DEMO_KEY}
+    services = settings.SERVICES.items()
+    known_to_all = {name: service["url"] for name, service in services if service.get("token") == DEMO_KEY}
     if settings.DEMO or not known_to_all:
         return ok("No service of yours is used with the demo's credential.")
     says = f"{', '.join(known_to_all)} is used with the demo's credential, which all know: set BACK_OFFICE_TOKEN."
@@ -393,12 +395,20 @@ def services() -> Finding:
     tools = [tool for workflow in registry.workflows().values() for tool in workflow.tools.values()]
     if missing := sorted({tool.service for tool in tools} - set(settings.SERVICES)):
         return broken(f"Workflows use {', '.join(missing)}, which SERVICES does not name: add the address.")
-    silent = [problem for name, service in settings.SERVICES.items() if (problem := _no_answer(name, service["url"]))]
+    silent = [
+        problem
+        for name, service in settings.SERVICES.items()
+        if (problem := _no_folder(name, service["folder"]) if "folder" in service else _no_answer(name, service["url"]))
+    ]
     if silent:
         return broken(f"{'; '.join(silent)}: start it, or correct its address. Runs that need it wait or stop.")
     return ok(
         f"Every service answers ({', '.join(settings.SERVICES)}); whether it takes our credential, a run will tell."
     )
+
+
+def _no_folder(name: str, folder: str) -> str:
+    return "" if os.access(folder, os.R_OK | os.W_OK | os.X_OK) else f"{name}: nobody can write in the folder {folder}"
 
 
 def _no_answer(name: str, url: str) -> str:

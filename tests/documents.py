@@ -1,0 +1,91 @@
+"""A folder of documents as the tests see it: what people put there, what stands there now, and a system that fails."""
+
+import errno
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from runs.tools import folder as module
+from runs.tools.folder import Folder
+from runs.tools.tool import Call, Result, Tool
+
+RAIN = "Rain in the valley\n\nIt rained on 91 days in 2025. That is fewer than usual.\nMay was dry.\n"
+WELLS = "Wells\n\nThe wells fell by two metres in 2025.\n"
+
+
+class Documents:
+    """The folder itself is the ledger: `content` is all that happened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.folder = Folder(path)
+        self.put("originals/rain.md", RAIN)
+        self.put("originals/wells.md", WELLS)
+
+    def put(self, name: str, text: str | bytes) -> Path:
+        file = self.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+        return file
+
+    def text(self, name: str) -> str:
+        return (self.path / name).read_text()
+
+    def content(self) -> dict[str, str]:
+        """Every file by name, with what it says."""
+        files = sorted(file for file in self.path.rglob("*") if file.is_file())
+        return {str(file.relative_to(self.path)): file.read_text() for file in files}
+
+    def names(self, below: str) -> list[str]:
+        return [name.removeprefix(f"{below}/") for name in self.content() if name.startswith(f"{below}/")]
+
+    def do(
+        self, tool: Tool, key: str = "", *, may_still_arrive: bool = False, within: float = 5, **params: Any
+    ) -> Result:
+        return tool.perform(self.folder, Call(tool.name, params, key, may_still_arrive), monotonic() + within)
+
+
+class System:
+    """`os` as the folder's tools see it, with some of its functions exchanged."""
+
+    def __init__(self, **functions: Callable[..., Any]) -> None:
+        self.functions = functions
+
+    def __getattr__(self, name: str) -> Any:
+        return self.functions.get(name) or getattr(os, name)
+
+
+def strike(patch: pytest.MonkeyPatch, function: str, error: int, *, after: bool = False, times: int = 1) -> None:
+    """The next `times` calls of a function of the system fail, before or after they were carried out."""
+    left = [times]
+
+    def struck(*given: Any, **named: Any) -> Any:
+        if not left[0]:
+            return getattr(os, function)(*given, **named)
+        left[0] -= 1
+        if after:
+            getattr(os, function)(*given, **named)
+        raise OSError(error, os.strerror(error))
+
+    patch.setattr(module, "os", System(**{function: struck}))
+
+
+def lose_the_answer(patch: pytest.MonkeyPatch) -> None:
+    """The next file gets to its place, and the disk does not say so."""
+    strike(patch, "rename", errno.EIO, after=True)
+
+
+def die_at(function: str, when: str) -> None:
+    """This process kills itself when it first calls a function of the system: before or after it is carried out."""
+
+    def deadly(*given: Any, **named: Any) -> None:
+        if when == "after":
+            getattr(os, function)(*given, **named)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(module, "os", System(**{function: deadly}))  # noqa: B010 - a module cannot be assigned something else
