@@ -6,4 +6,4 @@ class TakeoverConfig(AppConfig):
 
     def ready(self) -> None:
         # Web and command-line processes publish wake-ups, so they need the configured Celery application too.
-        from takeover import celery  # noqa: F401
+        from takeover import celery, checks  # noqa: F401

@@ -1,6 +1,7 @@
 """The Celery application. Tasks are thin; see `runs.engine.tasks`."""
 
 import os
+import sys
 import warnings
 from contextlib import suppress
 from pathlib import Path
@@ -8,7 +9,14 @@ from typing import Any
 
 from celery import Celery
 from celery.platforms import SecurityWarning
-from celery.signals import celeryd_after_setup, task_prerun, worker_ready, worker_shutdown, worker_shutting_down
+from celery.signals import (
+    celeryd_after_setup,
+    celeryd_init,
+    task_prerun,
+    worker_ready,
+    worker_shutdown,
+    worker_shutting_down,
+)
 from django.db import Error, close_old_connections
 
 # Root is dangerous to a worker that unpickles its messages; this one reads JSON only.
@@ -23,6 +31,14 @@ app.autodiscover_tasks(["runs.engine"])
 def drop_dead_connections(**_: object) -> None:
     # Connections outlive tasks (CELERY_DB_REUSE_MAX), so one that died with a restarted database must be noticed here.
     close_old_connections()
+
+
+@celeryd_init.connect
+def refuse_what_fits_no_worker(**_: object) -> None:
+    from takeover import checks
+
+    if problems := checks.unfit(is_worker=True):
+        sys.exit(checks.sentence(problems[0]))  # Celery would log an exception, and start all the same
 
 
 @celeryd_after_setup.connect

@@ -16,6 +16,8 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
+from psycopg import ProgrammingError
+from psycopg.conninfo import make_conninfo
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("TAKEOVER_DATA_DIR") or BASE_DIR / ".data").resolve()
@@ -152,20 +154,45 @@ def web_address(name: str, default: str = "") -> str:
     return value
 
 
-def database(url: str, name: str = "DATABASE_URL") -> dict[str, Any]:
-    """`postgresql://user:password@host:port/name?host=/socket/folder` as Django's settings for one database."""
+# How soon a server out of reach is given up: at the start, and afterwards (over TCP). Seconds, and milliseconds.
+REACHABLE = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+}
+
+
+def database(url: str, name: str = "DATABASE_URL", limits: dict[str, Any] | None = None) -> dict[str, Any]:
+    """`postgresql://user:password@host:port/name?host=/socket/folder` as Django's settings for one database.
+
+    What else stands behind the question mark (`sslmode`, say) is libpq's, and goes before `limits`.
+    """
     parts = _parts(url)
     if parts is None or parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
         raise ImproperlyConfigured(f"{name} must look like postgresql://user:password@host:5432/name{ESCAPED}.")
-    query = parse_qs(parts.query)
+    query = {option: values[-1] for option, values in parse_qs(parts.query, keep_blank_values=True).items()}
+    host, port = query.pop("host", parts.hostname or ""), query.pop("port", "")
+    try:
+        make_conninfo("", **query)
+    except ProgrammingError as problem:
+        raise ImproperlyConfigured(f"{name}, after the question mark: {str(problem).strip()}.") from None
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "takeover.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
-        "HOST": query.get("host", [parts.hostname or ""])[0],
-        "PORT": str(parts.port or query.get("port", [""])[0]),
+        "HOST": host,
+        "PORT": str(parts.port or port),
+        "OPTIONS": REACHABLE | (limits or {}) | query,
     }
+
+
+def answers_within(seconds: int) -> dict[str, Any]:
+    """Options by which no statement takes longer: the server ends it, or, where the server does not, we let go."""
+    on_the_server = f"-c statement_timeout={seconds}s -c idle_in_transaction_session_timeout={2 * seconds}s"
+    return {"options": on_the_server, "answer_within": seconds + 5}
 
 
 def broker(url: str) -> str:

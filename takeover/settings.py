@@ -73,15 +73,19 @@ TEMPLATES = [
 
 DATABASES: dict[str, Any] = {
     "default": {
-        **env.database(env.text("DATABASE_URL", "postgresql://takeover@localhost/takeover")),
+        **env.database(
+            env.text("DATABASE_URL", "postgresql://takeover@localhost/takeover"),
+            limits=env.answers_within(env.integer("DATABASE_ANSWERS_WITHIN", 30, low=1)),
+        ),
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"pool": {"min_size": 1, "max_size": 16, "timeout": 10}},
     }
 }
 if env.flag("WORKER"):
     # A worker keeps its connections for its lifetime; Celery's fixup would close a pool at every task.
     DATABASES["default"]["CONN_MAX_AGE"] = None
-    DATABASES["default"]["OPTIONS"] = {"prepare_threshold": 0}  # the engine's one statement is planned once
+    DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 0  # the engine's one statement is planned once
+else:
+    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": 16, "timeout": 10}
 if owner := env.text("OWNER_DATABASE_URL"):
     # Of `manage.py migrate` alone: the role that owns the tables (docs/database.md).
     DATABASES["owner"] = env.database(owner, "OWNER_DATABASE_URL")

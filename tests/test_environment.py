@@ -30,6 +30,20 @@ def test_a_database_address_may_name_a_socket_folder() -> None:
     assert (found["USER"], found["NAME"], found["HOST"]) == ("takeover", "takeover", "/a folder/sockets")
 
 
+def test_what_else_a_database_address_says_is_told_to_libpq_and_goes_before_our_own_limits() -> None:
+    address = "postgresql://takeover@host/takeover?sslmode=verify-full&connect_timeout=9&options="
+    found = environment.database(address, limits=environment.answers_within(30))["OPTIONS"]
+
+    assert (found["sslmode"], found["connect_timeout"], found["options"]) == ("verify-full", "9", "")
+    assert found["tcp_user_timeout"] == environment.REACHABLE["tcp_user_timeout"]
+
+
+def test_what_libpq_does_not_know_is_refused_and_named() -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"^DATABASE_URL, after the question mark: .*sslmodus") as refused:
+        environment.database("postgresql://takeover@host/takeover?sslmodus=verify-full&password=wint")
+    assert "wint" not in str(refused.value)
+
+
 @pytest.mark.parametrize("address", ["mysql://host/name", "postgresql://host", "nonsense"])
 def test_another_kind_of_database_is_refused(address: str) -> None:
     for name in ("DATABASE_URL", "OWNER_DATABASE_URL"):

@@ -30,9 +30,10 @@ from runs.models import Effect, InboxEvent, Run, Seal, Worker
 from runs.models.privileges import shortcomings
 from runs.models.run import RunQuerySet
 from runs.workflows import registry
+from takeover import checks
 from takeover.celery import app
 from takeover.console.words import spell
-from takeover.environment import flag, text
+from takeover.environment import text
 
 OLDEST_SERVER = 15  # of PostgreSQL: refusals are counted by a constraint that needs it
 CLOCKS_MAY_DIFFER = timedelta(seconds=2)
@@ -135,8 +136,8 @@ def hosts() -> Finding:
 
 
 def connections() -> Finding:
-    if flag("WORKER") and "pool" in settings.DATABASES["default"]["OPTIONS"]:
-        return broken("A worker has a connection pool, which is closed at every task: take it out of DATABASES.")
+    if problems := checks.connections():
+        return broken(checks.sentence(problems[0]))
     return ok("The web server has a connection pool, and workers keep their connections.")
 
 

@@ -40,7 +40,6 @@ class TerminalCommand(BaseCommand):
     def run_from_argv(self, argv: list[str]) -> None:
         # One connection is enough, and a pool would try for ten seconds where nobody listens.
         connection.settings_dict["OPTIONS"].pop("pool", None)
-        connection.settings_dict["OPTIONS"].setdefault("connect_timeout", 5)
         try:
             try:
                 super().run_from_argv(argv)

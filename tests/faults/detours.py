@@ -18,7 +18,7 @@ def database_at(**where: str) -> Iterator[None]:
     usual = dict(connection.settings_dict)
     connection.close()
     connection.close_pool()  # type: ignore[attr-defined]
-    connection.settings_dict.update({**where, "OPTIONS": {}})
+    connection.settings_dict.update({**where, "OPTIONS": usual["OPTIONS"] | {"pool": False}})
     try:
         yield
     finally:

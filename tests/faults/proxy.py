@@ -44,6 +44,8 @@ class Proxy:
         self.port: int = self.listener.getsockname()[1]
         self.dooms: list[Doom] = []
         self.away = False  # whoever connects is cut off at once, as by a server that is not there
+        self.passing = threading.Event()  # cleared: connections are taken and stand, and nothing comes through
+        self.passing.set()
         self.open: set[socket.socket] = set()
 
     def __enter__(self) -> Self:
@@ -53,6 +55,7 @@ class Proxy:
     def __exit__(self, *_: object) -> None:
         self.listener.shutdown(socket.SHUT_RDWR)  # a plain close() would leave accept() waiting
         self.listener.close()
+        self.passing.set()
         self.cut()
 
     def doom(
@@ -103,6 +106,7 @@ class Proxy:
         doom, request = None, b""
         while True:
             ready, _, _ = select([client, server], [], [])
+            self.passing.wait()
             if client in ready:
                 if not (piece := client.recv(65536)):
                     return

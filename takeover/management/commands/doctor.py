@@ -24,7 +24,7 @@ class Command(BaseCommand):
         # One connection that gives up soon, instead of a pool that tries on. The settings themselves are looked at.
         known = connection.settings_dict["OPTIONS"]
         on_the_server = f"{known.get('options', '')} -c statement_timeout={WAIT * 1000}"
-        limits = {"pool": False, "connect_timeout": WAIT, "options": on_the_server}
+        limits = {"pool": False, "connect_timeout": WAIT, "options": on_the_server, "answer_within": 2 * WAIT}
         connection.settings_dict = {**connection.settings_dict, "OPTIONS": known | limits}
         super().run_from_argv(argv)
 
