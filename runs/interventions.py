@@ -24,7 +24,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from runs import case
-from runs.agents.policies import POLICIES
+from runs.agents.policies import DRIVEN, POLICIES
 from runs.domain.budget import BudgetError, Dimension, Ledger
 from runs.domain.errors import ErrorClass
 from runs.domain.interventions import CATALOGUE, FROM_PEOPLE, EventKind, Permission, Standing, why_not
@@ -92,7 +92,7 @@ def start(
         requester=by,
         acts_for=acts_for,
         role=known.role,
-        budget=ledger_as_json(Ledger.of(known.budgets)),
+        budget=ledger_as_json(Ledger.of({**(known.turns if policy in DRIVEN else {}), **known.budgets})),
     )
     return _start_once(run, by)
 

@@ -93,11 +93,11 @@ def stubborn(workflow: Workflow, context: Context) -> Proposal:
     return Claim("All done! Your request has been processed.")
 
 
-MODELS: dict[str, Tool] = {tool.name: tool for tool in (ASK_ANTHROPIC, ASK_OPENAI)}  # that a policy may consult
+DRIVEN = {"anthropic": ASK_ANTHROPIC, "openai": ASK_OPENAI}  # policies that are models, with what asks them
+MODELS: dict[str, Tool] = {tool.name: tool for tool in DRIVEN.values()}  # that a policy may consult
 POLICIES: dict[str, Policy] = {
     "scripted": scripted,
     "overconfident": overconfident,
     "stubborn": stubborn,
-    "anthropic": driven_by(ASK_ANTHROPIC),
-    "openai": driven_by(ASK_OPENAI),
+    **{name: driven_by(tool) for name, tool in DRIVEN.items()},
 }
