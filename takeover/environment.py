@@ -11,6 +11,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
@@ -143,6 +144,20 @@ def days(name: str, default: int) -> timedelta | None:
     """A number of days; 0 is none at all."""
     given = integer(name, default)
     return timedelta(days=given) if given else None
+
+
+def prices(name: str) -> tuple[str, str] | None:
+    """What a million tokens cost that are put in and that are got out, as two numbers; None where nothing is said."""
+    given = words(name)
+    try:
+        fits = len(given) == 2 and all(0 <= Decimal(price) < 10**6 for price in given)
+    except InvalidOperation:  # also of what is no number that can be compared
+        fits = False
+    if given and not fits:
+        raise ImproperlyConfigured(
+            f"{name} must be two numbers, the prices of a million input and output tokens, not {' '.join(given)!r}."
+        )
+    return (given[0], given[1]) if given else None
 
 
 def web_address(name: str, default: str = "") -> str:

@@ -191,6 +191,23 @@ SERVICES: dict[str, Any] = {
         "callback_secrets": env.webhook_secrets("BACK_OFFICE_CALLBACK_SECRETS"),  # none: it does not call back
     }
 }
+# Models that may drive a run, each there once its key is (docs/models.md): address, model, and the name of the limit on
+# an answer, where the environment says nothing else.
+MODELS: dict[str, Any] = {}
+for _service, _address, _model, _limit in (
+    ("anthropic", "https://api.anthropic.com", "claude-sonnet-5", "max_tokens"),
+    ("openai", "https://api.openai.com/v1", "gpt-5.4-mini", "max_completion_tokens"),
+):
+    _name = _service.upper()
+    if _key := env.text(f"{_name}_API_KEY"):
+        SERVICES[_service] = {"url": env.web_address(f"{_name}_BASE_URL", _address), "token": _key}
+        MODELS[_service] = {
+            "name": env.text(f"{_name}_MODEL", _model),
+            "most_output": env.integer(f"{_name}_MOST_OUTPUT", 4096, low=1),
+            "prices": env.prices(f"{_name}_PRICES"),
+            "limit_name": env.text(f"{_name}_LIMIT_NAME", _limit),
+        }
+
 WORKFLOWS = ["runs.workflows.refund_request"]
 
 LOGGING = {
@@ -203,6 +220,8 @@ LOGGING = {
     },
     "loggers": {
         "httpx2": {"level": "WARNING"},  # a line a request, with its address
+        "anthropic": {"level": "WARNING"},
+        "openai": {"level": "WARNING"},
         # Two lines for every wake-up say nothing that the runs' own record does not.
         "celery.app.trace": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},

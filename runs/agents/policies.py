@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from runs.agents.anthropic_messages import ASK_ANTHROPIC
+from runs.agents.model import driven_by
+from runs.agents.openai_chat import ASK_OPENAI
 from runs.domain.effects import names_otherwise
 from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, HandOver, Proposal
 from runs.domain.redaction import clean, clean_text
@@ -90,5 +93,11 @@ def stubborn(workflow: Workflow, context: Context) -> Proposal:
     return Claim("All done! Your request has been processed.")
 
 
-MODELS: dict[str, Tool] = {}  # that a policy may consult, by the tool's name
-POLICIES: dict[str, Policy] = {"scripted": scripted, "overconfident": overconfident, "stubborn": stubborn}
+DRIVEN = {"anthropic": ASK_ANTHROPIC, "openai": ASK_OPENAI}  # policies that are models, with what asks them
+MODELS: dict[str, Tool] = {tool.name: tool for tool in DRIVEN.values()}  # that a policy may consult
+POLICIES: dict[str, Policy] = {
+    "scripted": scripted,
+    "overconfident": overconfident,
+    "stubborn": stubborn,
+    **{name: driven_by(tool) for name, tool in DRIVEN.items()},
+}

@@ -82,6 +82,8 @@ class Held:
             closed=self._closed(),
             rejected=self.progress.rejected,
             answer=self._answer(),
+            refused=self.progress.refused,
+            left={d.value: line.available for d, line in self.ledger.at(self.elapsed()).lines.items()},
         )
 
     def _closed(self) -> dict[str, str]:

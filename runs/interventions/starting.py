@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
 
-from runs.agents.policies import POLICIES
+from runs.agents.policies import DRIVEN, POLICIES
 from runs.domain.budget import Ledger
 from runs.domain.errors import ErrorClass
 from runs.domain.interventions import Permission
@@ -54,7 +54,7 @@ def start(
         requester=by,
         acts_for=acts_for,
         role=known.role,
-        budget=ledger_as_json(Ledger.of(known.budgets)),
+        budget=ledger_as_json(Ledger.of({**(known.turns if policy in DRIVEN else {}), **known.budgets})),
     )
     return _start_once(run, by)
 

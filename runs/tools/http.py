@@ -72,24 +72,34 @@ class HttpService:
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, Any]]:
         """Status and JSON object of a 2xx answer, and of a declared refusal (409). Raises ToolFailed for all else."""
-        status, reply_headers, content = _calls.run(self._until(until, method, path, params, body, headers))
-        data = _json(content)
+        sent = {"Authorization": f"Bearer {self.token}", **(headers or {})}
+        status, reply_headers, content = self.send(method, path, sent, until=until, params=params, json=body)
+        data = json_object(content)
         if 200 <= status < 300 or (status == 409 and data and data.get("code") == "refused"):
             if data is None:
                 raise ToolFailed(Failure("invalid_output", "The answer was not a JSON object."))
             return status, data
-        raise ToolFailed(_failure(status, reply_headers, data or {}))
+        raise ToolFailed(failure_of(status, reply_headers, data or {}))
 
-    async def _until(self, until: float, *call: Any) -> tuple[int, Mapping[str, str], bytes]:
+    def send(
+        self, method: str, path: str, headers: Mapping[str, str], *, until: float, **more: Any
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers and body of whatever was answered. Nothing is added to `headers`, the credential neither.
+
+        `more` is the client's own: `params`, `json` or `content`. Raises ToolFailed where there was no whole answer.
+        """
+        return _calls.run(self._until(until, method, path, headers=headers, **more))  # type: ignore[no-any-return]
+
+    async def _until(self, until: float, method: str, path: str, **more: Any) -> tuple[int, Mapping[str, str], bytes]:
         left = max(0.0, until - monotonic())
         try:
             async with asyncio.timeout(left):
-                return await self._call(until, left, *call)
+                return await self._call(until, left, method, path, **more)
         except TimeoutError:
             raise ToolFailed(Failure("no_answer", f"No answer within {left:.2g} s.")) from None
 
     async def _call(
-        self, until: float, left: float, method: str, path: str, params: Any, body: Any, headers: Any
+        self, until: float, left: float, method: str, path: str, **more: Any
     ) -> tuple[int, Mapping[str, str], bytes]:
         async def in_time(event: str, _: object) -> None:
             # A process that stood still wakes up with its time-outs past and its work before it, perhaps on a
@@ -98,18 +108,15 @@ class HttpService:
                 raise TimeoutError
 
         client = _calls.client(self.url)
-        sent = {"Authorization": f"Bearer {self.token}", **(headers or {})}
         try:
             # Redirects are not followed: a write must not be carried to another address.
             async with client.stream(
                 method,
                 path,
-                params=params,
-                json=body,
-                headers=sent,
                 timeout=left,
                 follow_redirects=False,
                 extensions={"trace": in_time},
+                **more,
             ) as reply:
                 content = b""
                 async for chunk in reply.aiter_bytes():
@@ -127,7 +134,8 @@ class HttpService:
             raise ToolFailed(Failure("no_answer", message)) from problem
 
 
-def _json(content: bytes) -> dict[str, Any] | None:
+def json_object(content: bytes | str) -> dict[str, Any] | None:
+    """The JSON object that `content` is; None where it is anything else, or holds what is no JSON number."""
     try:
         data = json.loads(content, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
@@ -147,7 +155,8 @@ def _finite(text: str) -> float:
 CODE_OF_STATUS = {401: "credential_refused", 403: "access_denied", 404: "not_found", 422: "invalid_input"}
 
 
-def _failure(status: int, headers: Mapping[str, str], data: Mapping[str, Any]) -> Failure:
+def failure_of(status: int, headers: Mapping[str, str], data: Mapping[str, Any]) -> Failure:
+    """What an answer with this status means; `data` may hold a `message` and the service's own stable `code`."""
     message = str(data.get("message") or f"The service answered {status}.")
     retry_after = _seconds(headers.get("retry-after", ""))
     if status == 429:

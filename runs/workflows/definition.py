@@ -20,6 +20,13 @@ from runs.domain.telling import Wording
 from runs.tools.tool import Tool
 
 log = logging.getLogger(__name__)
+# What a model may spend on one run unless the workflow says otherwise: test_a_refund_that_a_model_drives needs one turn
+# and the tenth part of these tokens.
+TURNS: Mapping[Dimension, int] = {
+    Dimension.MODEL_TURNS: 12,
+    Dimension.INPUT_TOKENS: 200_000,
+    Dimension.OUTPUT_TOKENS: 60_000,
+}
 FACTS_LAST = timedelta(minutes=5)  # a run that stood still for longer, for whatever reason, reads everything again
 
 
@@ -39,6 +46,8 @@ class Context:
     closed: Mapping[str, str] = field(default_factory=dict)  # ways and kinds not to be tried any more, and why
     rejected: Mapping[str, str] = field(default_factory=dict)  # digest of a plan -> why a person rejected it
     answer: Mapping[str, Any] | None = None  # a model's, not dealt with yet
+    refused: str = ""  # why the latest proposal of a model was not even considered
+    left: Mapping[str, int] = field(default_factory=dict)  # of each budget
 
     def fresh(self, name: str) -> Fact | None:
         """A fact that was read since the last stop, and lately. Older ones no longer permit anything."""
@@ -180,6 +189,7 @@ class Workflow:
     fruitless: Mapping[str, int] = field(default_factory=dict)  # kind -> attempts in a row that may bring nothing
     scopes: Mapping[str, Scope] = field(default_factory=dict)
     follow_ups: Mapping[str, FollowUp] = field(default_factory=dict)
+    turns: Mapping[Dimension, int | tuple[int, int]] = field(default_factory=lambda: TURNS)  # budgets, if a model drives
     retries: int = 3  # attempts of one read
     max_same_error: int = 2
     worth_it: Callable[[Context], bool] = lambda context: True  # past a soft mark: whether to go on at all
@@ -263,7 +273,7 @@ class Workflow:
 
     def planned(self, dimension: Dimension) -> int:
         """The limit of one dimension as the workflow planned it."""
-        given = self.budgets[dimension]
+        given = {**self.turns, **self.budgets}[dimension]
         return given[1] if isinstance(given, tuple) else given
 
 

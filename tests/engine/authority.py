@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from runs.domain.errors import Failure
-from runs.tools.http import _failure
+from runs.tools.http import failure_of
 from runs.tools.tool import ToolFailed
 
 BEGINNING = datetime.fromisoformat("2026-09-25T08:00:00+00:00")
@@ -264,7 +264,7 @@ class Authority:
             return said.status, said.body
         if 200 <= said.status < 300:
             raise ToolFailed(Failure("invalid_output", "The answer was not a JSON object."))
-        raise ToolFailed(_failure(said.status, said.headers, said.body or {}))
+        raise ToolFailed(failure_of(said.status, said.headers, said.body or {}))
 
     def _call(self, method: str, path: str, asked: Mapping[str, str], body: Any, headers: Any) -> Call:
         match method, path.split("/")[1:]:

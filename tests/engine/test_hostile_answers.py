@@ -191,7 +191,7 @@ def test_a_delivery_that_lies_in_the_future_is_not_eligible(engine: Engine, monk
 @pytest.mark.parametrize("header", ["nan", "1e400"])
 def test_an_odd_wish_to_be_left_alone_is_none(engine: Engine, monkeypatch: pytest.MonkeyPatch, header: str) -> None:
     run = engine.start("B456")
-    asked = fails(monkeypatch, lambda: ToolFailed(http._failure(429, {"retry-after": header}, {})))
+    asked = fails(monkeypatch, lambda: ToolFailed(http.failure_of(429, {"retry-after": header}, {})))
 
     run = engine.carry_on(run)
 
