@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from runs.domain.budget import Dimension, Ledger, Line
 from runs.domain.contract import Fact, Value
-from runs.domain.effects import INDEFINITE, MEANING, SENDABLE, Answer, Effect
+from runs.domain.effects import INDEFINITE, MEANING, SENDABLE, Answer, Effect, put_up
 from runs.domain.interventions import FROM_PEOPLE, Declared, Standing, why_not
 from runs.domain.package import VERSION, fold
 from runs.domain.progress import changes
@@ -24,7 +24,7 @@ from runs.domain.telling import LANGUAGES, tell
 from runs.models import InboxEvent, Run, Step
 from runs.secrets import known_secrets
 from runs.workflows import registry
-from runs.workflows.definition import Context, Workflow
+from runs.workflows.definition import Context, FollowUp, Workflow, Writing
 
 log = logging.getLogger(__name__)
 STEPS_SHOWN = 60
@@ -44,6 +44,19 @@ def read(run: Run) -> dict[str, Any]:
 
 def context_of(run: Run, facts: Mapping[str, Fact], effects: Iterable[Effect], now: datetime) -> Context:
     return Context(str(run.pk), run.input, run.acts_for, facts, tuple(effects), run.stretch, now, run.scope)
+
+
+def context_now(run: Run) -> Context:
+    """What the workflow's own functions may look at, on what is recorded now."""
+    facts = {row.name: row.value() for row in run.facts.all()}
+    return context_of(run, facts, [row.value() for row in run.effects.all()], timezone.now())
+
+
+def why_no_follow_up(run: Run, follow_up: FollowUp) -> str:
+    """Why this linked run cannot be started from `run` now, as a sentence; empty where it can."""
+    if not run.is_final:
+        return "Only a run that has ended has follow-ups."
+    return follow_up.why_not(context_now(run))
 
 
 def package(
@@ -330,12 +343,20 @@ def standing(run: Run, effects: Iterable[Effect] | None = None) -> Standing:
         follow_up_checks_left=run.ledger.left(Dimension.FOLLOW_UP_CHECKS) or 0,
         approved_unsent=any(effect.approved_digest and effect.state in SENDABLE for effect in known),
         anything_sent=any(effect.times_sent and effect.state not in SENDABLE for effect in known),
-        declared=_declared(registry.find(run.workflow, run.workflow_version)),
+        declared=_declared(registry.find(run.workflow, run.workflow_version), run, put_up(known)),
     )
 
 
-def _declared(workflow: Workflow | None) -> frozenset[Declared]:
-    return frozenset({Declared.COMPENSATION}) if workflow and workflow.undo else frozenset()
+def _declared(workflow: Workflow | None, run: Run, waiting: Effect | None) -> frozenset[Declared]:
+    if not workflow:
+        return frozenset()
+    proposed = workflow.operations.get(waiting.plan.operation) if waiting else None
+    holds = {
+        Declared.COMPENSATION: bool(workflow.undo),
+        Declared.SCOPES: bool(workflow.narrower(run.scope)),
+        Declared.AMENDMENTS: isinstance(proposed, Writing) and proposed.amendable,
+    }
+    return frozenset(what for what, it_does in holds.items() if it_does)
 
 
 def _events(run: Run, effects: Iterable[Effect]) -> list[dict[str, Any]]:
@@ -347,6 +368,7 @@ def _events(run: Run, effects: Iterable[Effect]) -> list[dict[str, Any]]:
             "says": kind.says,
             "permission": str(kind.permission),
             "second_person": str(kind.seconded_by or ""),
+            "confirmed_by_requester": kind.confirmed_by_requester,
             "not_by_requester": kind.not_by_requester,
             "answers_plan": kind.answers_plan,
             "payload": kind.payload,

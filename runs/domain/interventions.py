@@ -81,10 +81,16 @@ class EventKind:
     not_by_requester: bool = False
     sender: Sender = Sender.PERSON
     seconded_by: Permission | None = None  # takes two different people; the second has this permission
+    confirmed_by_requester: bool = False  # proposed by anybody; whoever asked for the run confirms it, or sends it
     needs: Declared | None = None
     asks_authority: bool = False  # leads to a look-up at once where a write has an open outcome
     puts_up_again: bool = False  # no approval given before it holds any more
     checked_again: str = "Before anything new is done, the preconditions are read again from their sources."
+
+    @property
+    def takes_two(self) -> bool:
+        """Whether it may wait, as a proposal, for a second person."""
+        return self.seconded_by is not None or self.confirmed_by_requester
 
     @property
     def costs_a_look_up(self) -> bool:
@@ -147,13 +153,18 @@ CATALOGUE: dict[Move, EventKind] = {
         EventKind(
             Move.PLAN_AMENDED,
             "Change the write",
-            "Changes what is proposed. Whoever changes it counts as asking for it, and somebody else has to approve.",
+            "Changes one field of what is proposed. Whoever does so counts as asking for it: another person approves.",
             Permission.OPERATE,
-            _payload(("changes", "reason"), changes={"type": "object", "title": "Changes"}, reason=REASON),
+            _payload(
+                ("field", "value", "reason"),
+                field=_text("Field", 60),
+                value=_text("New value", 2000),
+                reason=REASON,
+            ),
             answers_plan=True,
             needs=Declared.AMENDMENTS,
             puts_up_again=True,
-            checked_again="The changed plan is checked against the order and the policy, and approved anew.",
+            checked_again="Everything is read again, the changed plan is made on it, and it is put up for approval.",
         ),
         EventKind(
             Move.EVIDENCE_SUPPLIED,
@@ -260,6 +271,7 @@ CATALOGUE: dict[Move, EventKind] = {
             "Asks for less than was asked for. The person who asked for the run confirms it.",
             Permission.OPERATE,
             _payload(("scope", "reason"), scope=_text("Narrower scope", 60), reason=REASON),
+            confirmed_by_requester=True,
             needs=Declared.SCOPES,
             puts_up_again=True,
             checked_again="A new version of the contract is frozen; the old one, and every budget, stays as it is.",

@@ -202,6 +202,7 @@ _EVENT = _object(
         "second_person": _one_of(
             "The permission that a second, different person needs to confirm it; empty: it takes one.", Permission, ""
         ),
+        "confirmed_by_requester": _flag("Whether whoever asked for the run has to confirm it, if another sends it."),
         "not_by_requester": _flag("Whether whoever asked for the run is barred from sending it."),
         "answers_plan": _flag("Whether it has to name the plan's digest."),
         "payload": _theirs("What has to be sent with it, as a JSON Schema."),

@@ -9,14 +9,17 @@ from datetime import timedelta
 
 from runs import case
 from runs.domain.budget import BudgetError, Dimension
+from runs.domain.contract import Fact
 from runs.domain.effects import SENDABLE, UNSENT, Answer, Effect, EffectState, put_up, still_answers
 from runs.domain.errors import DomainError
 from runs.domain.interventions import CATALOGUE, EventKind, Sender, why_not
+from runs.domain.progress import Gain
 from runs.domain.states import FINAL, TOO_LATE, Move, Recovery
 from runs.engine.calls import settle_effect
 from runs.engine.commit import ENDED
 from runs.engine.held import Held
 from runs.models import InboxEvent
+from runs.workflows.definition import amended_value, amendment_of
 
 
 class NotPossible(Exception):
@@ -63,6 +66,10 @@ def _apply(held: Held, event: InboxEvent) -> None:
             _extend(held, event)
         case Move.INPUT_CORRECTED:
             _correct(held, event)
+        case Move.PLAN_AMENDED:
+            _amend(held, event)
+        case Move.SCOPE_NARROWED:
+            _narrow(held, event)
         case Move.CANCEL_REQUESTED:
             held.run.cancel_requested = True
         case Move.PAUSED:
@@ -149,6 +156,32 @@ def _correct(held: Held, event: InboxEvent) -> None:
     # Whoever changes what is asked for asks for it, and whom it was asked for before does not become a stranger.
     corrector = event.actor.get_username() if event.actor else ""
     run.asked_by = list(dict.fromkeys([*run.asked_by, corrector, run.acts_for]))
+
+
+def _amend(held: Held, event: InboxEvent) -> None:
+    """Change one argument of the write that waits, from the next time it is planned on."""
+    assert held.workflow
+    effect = _decided(held, event)
+    name, field = amendment_of(effect.key), event.payload["field"]
+    by = event.actor.get_username() if event.actor else ""
+    schema = held.workflow.operations[effect.plan.operation].arguments["properties"][field]
+    before = held.facts[name].data["changes"] if name in held.facts else {}
+    changes = {**before, field: amended_value(schema, event.payload["value"])}
+    held.learn(Fact(name, {"changes": changes, "by": by}, f"a person ({by})", held.now(), stretch=held.run.stretch))
+    held.run.asked_by = list(dict.fromkeys([*held.run.asked_by, by]))
+
+
+def _narrow(held: Held, event: InboxEvent) -> None:
+    """From here on a narrower contract counts: a version of its own. The one before stays on record."""
+    assert held.workflow
+    scope = event.payload["scope"]
+    if scope not in held.workflow.narrower(held.run.scope):
+        raise NotPossible("The scope was narrowed already.")
+    before = [assertion.name for assertion in held.workflow.in_scope(held.run.scope)]
+    held.run.scope, held.run.contract_version = scope, held.run.contract_version + 1
+    after = [assertion.name for assertion in held.workflow.in_scope(scope)]
+    held.record("scope_narrowed", event.actor_id, version=held.run.contract_version, before=before, after=after)
+    held.progress = held.progress.reviewed().gained(Gain(narrowed=True))
 
 
 def _called_back(held: Held, event: InboxEvent) -> None:

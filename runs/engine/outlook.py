@@ -28,7 +28,7 @@ from runs.engine.calls import Planned, must_not_be_sent
 from runs.engine.held import PROPOSAL, Held
 from runs.engine.undoing import next_undo
 from runs.models import Effect as EffectRow
-from runs.workflows.definition import Context, Read, Reading, Workflow
+from runs.workflows.definition import Context, Read, Reading, Workflow, amendment_of
 
 
 @dataclass(frozen=True)
@@ -186,9 +186,14 @@ def _act(held: Held, workflow: Workflow, context: Context, name: str, arguments:
             way=way_of(name, arguments),
         )
         return Next(NextStep.READ, READ, call, closed=StopReason(failed_of) if failed_of else None)
+    key, changed_by = operation.key(context, arguments), ""
+    if amendment := context.facts.get(amendment_of(key)):
+        arguments, changed_by = {**arguments, **amendment.data["changes"]}, f"{amendment.data['by']} changed it"
+        if not workflow.validators[name].is_valid(arguments):
+            return Next(NextStep.ASK, CLAIM, found="What was changed does not fit the rest of what is proposed.")
     plan = operation.plan(context, arguments)
-    plan = replace(plan, needs_approval=plan.needs_approval or _left_open_before(held))
-    effect = effect_for(context, plan, operation.key(context, arguments))
+    plan = replace(plan, needs_approval=plan.needs_approval or changed_by or _left_open_before(held))
+    effect = effect_for(context, plan, key)
     charge = RESEND if effect.times_sent else FIRST_WRITE
     if says := must_not_be_sent(effect, tool, held.now()):
         return replace(_unfit(context, says), effect=effect)

@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from runs import case
+from runs.domain.effects import put_up
 from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission, Standing, why_not
 from runs.domain.states import Move, State
 from runs.interventions.claims import not_theirs
@@ -54,7 +55,7 @@ def _why_not(kind: EventKind, run: Run, by: User, stands: Standing) -> str:
     if says := why_not(kind, stands) or _not_by(kind, run, by):
         return says
     if first := proposal(kind, run):
-        return _not_second(kind, first, by)
+        return _not_second(kind, run, first, by)
     # A decision about a write is not the holder's alone, and neither is the second of two people's word.
     shared = kind.permission is Permission.APPROVE or kind.answers_plan
     return "" if shared else not_theirs(run, by)
@@ -94,16 +95,16 @@ def _unseen(kind: EventKind, run: Run, by: User, answers: str) -> Refused | None
 
 def _stale(run: Run, answers: str) -> Refused | None:
     """Whether the decision is about a plan that is not the one waiting, or that somebody has decided already."""
-    effect = run.effects.order_by("-planned_at", "-pk").first()
+    waiting = put_up(row.value() for row in run.effects.all())
     earlier = _decision_about(run, answers)
     if earlier and (earlier.stretch == run.stretch or run.state != State.AWAITING_APPROVAL):
         return Refused("decided", f"{_told(earlier)}.", status=409)
-    if not effect or answers != effect.plan_digest:
+    if not waiting or answers != waiting.digest:
         said = f"{_told(earlier)}. " if earlier else ""
-        now = f"the plan waiting now has digest {effect.plan_digest[:12]}" if effect else "no plan is waiting"
+        now = f"the plan waiting now has digest {waiting.digest[:12]}" if waiting else "no plan is waiting"
         message = f"{said}This decision is about another plan; {now}. {_what_changed(run)}".strip()
         return Refused("stale", message, "answers", 409)
-    if effect.approval_expires_at and effect.approval_expires_at <= timezone.now():
+    if waiting.approval_expires_at and waiting.approval_expires_at <= timezone.now():
         return Refused("expired", "The time for a decision has run out; the plan has to be put up again.", status=409)
     return None
 
@@ -130,7 +131,7 @@ def _what_changed(run: Run) -> str:
 
 def proposal(kind: EventKind, run: Run) -> InboxEvent | None:
     """What a first person proposed of an event that takes two, while the run has not moved on since."""
-    if not kind.seconded_by:
+    if not kind.takes_two:
         return None
     proposed = run.inbox.filter(name=kind.move, result=InboxEvent.Result.PROPOSED, stretch=run.stretch)
     first = proposed.select_related("actor").order_by("-id").first()
@@ -143,10 +144,17 @@ def proposals(run: Run) -> list[InboxEvent]:
     return [first for kind in FROM_PEOPLE.values() if (first := proposal(kind, run))]
 
 
-def _not_second(kind: EventKind, first: InboxEvent, by: User) -> str:
+def asked_for(run: Run, by: User) -> bool:
+    """Whether the run is `by`'s own: they started it, it acts for them, or they changed what it asks for."""
+    return by.get_username() in {run.requester.get_username(), run.acts_for, *run.asked_by}
+
+
+def _not_second(kind: EventKind, run: Run, first: InboxEvent, by: User) -> str:
     """Why `by` cannot be the second of the two people that this event takes, of whom `first` proposed it."""
     if first.actor_id == by.pk:
         return "You proposed this; somebody else has to confirm it."
+    if kind.confirmed_by_requester:
+        return "" if asked_for(run, by) else "Whoever asked for the run has to confirm it."
     if not by.has_perm(f"runs.{kind.seconded_by}"):
         return f"To confirm it needs the permission {str(kind.seconded_by).replace('_', ' ')!r}."
     return ""
@@ -155,6 +163,6 @@ def _not_second(kind: EventKind, first: InboxEvent, by: User) -> str:
 def _not_by(kind: EventKind, run: Run, by: User) -> str:
     if not by.has_perm(f"runs.{kind.permission}"):
         return f"Needs the permission {kind.permission.replace('_', ' ')!r}."
-    if kind.not_by_requester and by.get_username() in {run.requester.get_username(), run.acts_for, *run.asked_by}:
+    if kind.not_by_requester and asked_for(run, by):
         return "You asked for this run yourself; somebody else has to decide."
     return ""

@@ -9,16 +9,18 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from runs.domain.budget import BudgetError, Dimension
+from runs.domain.effects import put_up
 from runs.domain.interventions import FROM_PEOPLE, EventKind
 from runs.domain.redaction import clean, clean_text, identifiers, redact
 from runs.domain.states import Move
 from runs.interventions import waking
-from runs.interventions.inputs import check, parse
-from runs.interventions.possible import moved_on, problem_with, proposal
+from runs.interventions.inputs import check, fault, parse
+from runs.interventions.possible import asked_for, moved_on, problem_with, proposal
 from runs.interventions.refusals import Refused, get_run, listed, refuse, require
 from runs.models import Event, InboxEvent, Run
 from runs.secrets import known_secrets
 from runs.workflows import registry
+from runs.workflows.definition import Writing, amended_value
 
 
 def send(
@@ -42,14 +44,19 @@ def send(
         _check_extension(run, content, by)
     if kind.move is Move.INPUT_CORRECTED:
         _check_correction(run, content, by)
+    if kind.move is Move.PLAN_AMENDED:
+        _check_amendment(run, content, by)
+    if kind.move is Move.SCOPE_NARROWED:
+        _check_scope(run, content, by)
     delivered = None
     try:
         with transaction.atomic():
             # The row is locked first: what is checked here stays true until the event is in the inbox.
             run = Run.objects.select_for_update(of=("self",)).select_related("holder").get(pk=run_id)
-            problem = moved_on(run, seen) or problem_with(kind, run, by, answers)
+            first = proposal(kind, run)
+            problem = moved_on(run, seen) or problem_with(kind, run, by, answers) or _another(first, content)
             if problem is None:
-                delivered = _deliver(run, kind, by, content, answers, seconds=proposal(kind, run))
+                delivered = _deliver(run, kind, by, content, answers, seconds=first)
     except (OperationalError, InterfaceError):
         if not delivered or not _landed(delivered):
             raise
@@ -57,6 +64,13 @@ def send(
         return delivered
     assert problem
     refuse(by, event, run, problem.code, problem.message, problem.field, problem.status)
+
+
+def _another(first: InboxEvent | None, payload: Mapping[str, Any]) -> Refused | None:
+    """Whether a confirmation is of something else than what was proposed."""
+    if first is None or payload.get("scope") == first.payload.get("scope"):
+        return None
+    return Refused("stale", f"scope: {first.payload['scope']!r} was proposed; confirm that.", "scope", 409)
 
 
 def _check_extension(run: Run, payload: Mapping[str, Any], by: User) -> None:
@@ -91,6 +105,32 @@ def _check_correction(run: Run, payload: Mapping[str, Any], by: User) -> None:
         refuse(by, attempted, run, "invalid", message, "field")
 
 
+def _check_amendment(run: Run, payload: Mapping[str, Any], by: User) -> None:
+    """A changed field is one of those that the waiting write's operation has, and fits on its own."""
+    attempted, workflow = Move.PLAN_AMENDED, registry.find(run.workflow, run.workflow_version)
+    waiting = put_up(row.value() for row in run.effects.all())
+    if not workflow or not waiting:
+        return  # nothing to hold it against; the event itself is refused for that
+    operation = workflow.operations.get(waiting.plan.operation)
+    properties = operation.arguments["properties"] if isinstance(operation, Writing) and operation.amendable else {}
+    field = payload["field"]
+    if field not in properties:
+        names = listed(properties) if properties else "none of this write"
+        refuse(by, attempted, run, "invalid", f"field: must be one of {names}.", "field")
+    value = amended_value(properties[field], payload["value"])
+    _, message = fault({"type": "object", "properties": {field: properties[field]}}, {field: value}, "value")
+    if message:
+        refuse(by, attempted, run, "invalid", f"value: {message}", "value")
+
+
+def _check_scope(run: Run, payload: Mapping[str, Any], by: User) -> None:
+    """A narrower scope is one that the workflow declares, and narrower than the one that holds now."""
+    attempted, workflow = Move.SCOPE_NARROWED, registry.find(run.workflow, run.workflow_version)
+    if workflow and payload["scope"] not in (narrower := workflow.narrower(run.scope)):
+        names = listed(narrower) if narrower else "none: the scope is as narrow as it gets"
+        refuse(by, attempted, run, "invalid", f"scope: must be one of {names}.", "scope")
+
+
 def _deliver(
     run: Run,
     kind: EventKind,
@@ -103,7 +143,7 @@ def _deliver(
     shown = stored = redact(payload, known_secrets(), identifiers(run.input))
     if kind.move is Move.INPUT_CORRECTED:
         stored = {**shown, "value": clean(payload["value"])}  # what is worked with must be what was typed
-    is_proposal = kind.seconded_by is not None and seconds is None
+    is_proposal = kind.takes_two and seconds is None and not (kind.confirmed_by_requester and asked_for(run, by))
     event = InboxEvent.objects.create(
         run=run,
         name=kind.move,

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from time import monotonic
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
 
+from runs import case
 from runs.agents.policies import DRIVEN, POLICIES
 from runs.domain.budget import Ledger
 from runs.domain.errors import ErrorClass
@@ -28,7 +30,12 @@ START_CHECK = 2.0  # seconds
 
 
 def start(
-    workflow: str, given: Mapping[str, Any] | str, by: User, request_key: str = "", policy: str = ""
+    workflow: str,
+    given: Mapping[str, Any] | str,
+    by: User,
+    request_key: str = "",
+    policy: str = "",
+    follows: Run | None = None,
 ) -> tuple[Run, bool]:
     """Start a run, or find the one that is already open for this subject. Returns it and whether it is new."""
     require(by, Permission.START, "start", None)
@@ -51,12 +58,28 @@ def start(
         first_input=dict(content),
         asked_by=list(dict.fromkeys([by.get_username(), acts_for])),
         request_key=request_key,
+        follows=follows,
         requester=by,
         acts_for=acts_for,
         role=known.role,
         budget=ledger_as_json(Ledger.of({**(known.turns if policy in DRIVEN else {}), **known.budgets})),
     )
     return _start_once(run, by)
+
+
+def follow_up(run_id: UUID, name: str, by: User) -> tuple[Run, bool]:
+    """Start the run that `name` declares to come out of this one, which has ended. Refused where it cannot."""
+    require(by, Permission.START, "follow_up", None)
+    run = get_run(run_id)
+    workflow = registry.find(run.workflow, run.workflow_version)
+    if not workflow or name not in workflow.follow_ups:
+        names = listed(workflow.follow_ups) if workflow and workflow.follow_ups else "none"
+        message = f"There is no follow-up {name!r}; there are {names}."
+        refuse(by, "follow_up", run, "unknown_follow_up", message, status=404)
+    declared = workflow.follow_ups[name]
+    if why_not := case.why_no_follow_up(run, declared):
+        refuse(by, "follow_up", run, "not_possible", why_not, status=409)
+    return start(declared.workflow, declared.input(case.context_now(run)), by, follows=run)
 
 
 def _start_once(run: Run, by: User) -> tuple[Run, bool]:
@@ -68,7 +91,9 @@ def _start_once(run: Run, by: User) -> tuple[Run, bool]:
         with transaction.atomic():
             Run.objects.bulk_create([run], ignore_conflicts=True)
             if Run.objects.filter(pk=run.pk).exists():
-                Event.objects.record(run, "started", by, workflow=run.workflow, subject=run.subject, policy=run.policy)
+                origin = {"follows": str(run.follows_id)} if run.follows_id else {}
+                about = {"workflow": run.workflow, "subject": run.subject, "policy": run.policy, **origin}
+                Event.objects.record(run, "started", by, **about)
                 waking.wake_after_commit(run.pk)
                 return get_run(run.pk), True
         if found := Run.objects.filter(same).order_by("-created_at").first():

@@ -1,6 +1,7 @@
 """What a workflow declares. Everything else about a run follows from the rules; a workflow adds no rule of its own."""
 
 import logging
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -133,6 +134,17 @@ class Writing:
     amendable: bool = False  # whether a person may change the arguments of one that waits for approval
 
 
+def amended_value(schema: Mapping[str, Any], typed: str) -> Any:
+    """What a person typed for one argument, as the type that its schema says; what does not fit stays as it is."""
+    whole = schema.get("type") == "integer" and re.fullmatch(r"\s*-?[0-9]{1,15}\s*", typed)
+    return int(typed) if whole else typed
+
+
+def amendment_of(key: str) -> str:
+    """The name of the fact under which a person's change of the write with this operation key is kept."""
+    return f"amendment of {key}"
+
+
 @dataclass(frozen=True)
 class Scope:
     """A narrower contract: what is left out of it."""
@@ -148,6 +160,7 @@ class FollowUp:
     label: str
     workflow: str
     input: Callable[[Context], Mapping[str, Any]]
+    why_not: Callable[[Context], str] = lambda context: ""  # why there is none now, as a sentence; empty: there is
 
 
 @dataclass(frozen=True)
@@ -189,7 +202,8 @@ class Workflow:
     fruitless: Mapping[str, int] = field(default_factory=dict)  # kind -> attempts in a row that may bring nothing
     scopes: Mapping[str, Scope] = field(default_factory=dict)
     follow_ups: Mapping[str, FollowUp] = field(default_factory=dict)
-    turns: Mapping[Dimension, int | tuple[int, int]] = field(default_factory=lambda: TURNS)  # budgets, if a model drives
+    # What a model may spend that drives it.
+    turns: Mapping[Dimension, int | tuple[int, int]] = field(default_factory=lambda: TURNS)
     retries: int = 3  # attempts of one read
     max_same_error: int = 2
     worth_it: Callable[[Context], bool] = lambda context: True  # past a soft mark: whether to go on at all
@@ -264,6 +278,11 @@ class Workflow:
         """The contract, or what a narrower scope leaves of it."""
         dropped = self.scopes[scope].drops if scope else frozenset()
         return tuple(assertion for assertion in self.contract if assertion.name not in dropped)
+
+    def narrower(self, scope: str) -> tuple[str, ...]:
+        """The scopes that leave out more than `scope` does."""
+        dropped = self.scopes[scope].drops if scope else frozenset()
+        return tuple(name for name, other in self.scopes.items() if other.drops > dropped)
 
     def judge(self, context: Context) -> Evaluation:
         """The contract with every assertion's value. One that cannot be judged is UNKNOWN, and says so."""

@@ -49,7 +49,7 @@ def fields(kind: EventKind, run: Run, typed: Mapping[str, str], refusal: Refused
         _field(
             name,
             schema,
-            run,
+            _choices(name, kind, run),
             required=name in required,
             typed=typed.get(name, ""),
             error=_error(schema, typed.get(name, ""), refusal) if refusal and refusal.field == name else "",
@@ -58,15 +58,31 @@ def fields(kind: EventKind, run: Run, typed: Mapping[str, str], refusal: Refused
     ]
 
 
-def _field(name: str, schema: Mapping[str, Any], run: Run, *, required: bool, typed: str, error: str) -> Field:
+def _choices(name: str, kind: EventKind, run: Run) -> tuple[tuple[str, str], ...]:
+    """What one property may be, where that depends on the run; value and label."""
+    match name:
+        case "dimension":
+            return tuple((dimension, words.word(dimension, words.DIMENSION)) for dimension in run.budget)
+        case "field" if kind.move is Move.PLAN_AMENDED:
+            return words.argument_fields(run)
+        case "field":
+            return words.input_fields(run.workflow)
+        case "scope":
+            return words.scopes(run)
+    return ()
+
+
+def _field(
+    name: str,
+    schema: Mapping[str, Any],
+    choices: tuple[tuple[str, str], ...],
+    *,
+    required: bool,
+    typed: str,
+    error: str,
+) -> Field:
     title, control = _(schema.get("title", name)), "line"
-    choices: tuple[tuple[str, str], ...] = ()
-    if name == "dimension":
-        choices = tuple((dimension, words.word(dimension, words.DIMENSION)) for dimension in run.budget)
-    elif name == "field":
-        choices = words.input_fields(run.workflow)
-    elif "enum" in schema:
-        choices = tuple((str(value), str(value)) for value in schema["enum"])
+    choices = choices or tuple((str(value), str(value)) for value in schema.get("enum", ()))
     if choices:
         control = "choice"
     elif schema.get("type") == "integer":
@@ -142,7 +158,7 @@ def _event(request: HttpRequest, template: str, run_id: uuid.UUID, name: str) ->
 def _send(request: HttpRequest, run_id: uuid.UUID, name: str, kind: EventKind | None) -> Refused | None:
     """Hand to the door what was typed, whatever it is. The refusal, if it was refused."""
     typed, answers, seen = _typed(request), "", ""
-    if kind and (kind.answers_plan or kind.seconded_by):
+    if kind and (kind.answers_plan or kind.takes_two):
         answers = request.POST.get("answers", "")
     if kind and not kind.answers_plan and kind.payload.get("required"):
         # What somebody took the time to write is about the run as they saw it. A plan says so itself, by its digest.

@@ -10,10 +10,11 @@ from django.utils.translation import gettext_lazy as lazy
 
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
-from runs.domain.effects import Answer, EffectState
+from runs.domain.effects import Answer, EffectState, put_up
 from runs.domain.errors import ErrorClass
 from runs.domain.interventions import CATALOGUE, Permission
 from runs.domain.states import Move, Outcome, Recovery, State, StopReason
+from runs.models import Run
 from runs.workflows import registry
 
 STATE = {
@@ -174,6 +175,20 @@ def input_fields(name: str) -> tuple[tuple[str, str], ...]:
     found = registry.find(name)
     properties = found.input_schema["properties"] if found else {}
     return tuple((field, _(schema.get("title", field))) for field, schema in properties.items())
+
+
+def argument_fields(run: Run) -> tuple[tuple[str, str], ...]:
+    """What of the write that waits for approval may be changed, with titles."""
+    found, waiting = registry.find(run.workflow), put_up(row.value() for row in run.effects.all())
+    operation = found.operations.get(waiting.plan.operation) if found and waiting else None
+    properties = operation.arguments["properties"] if operation else {}
+    return tuple((field, _(schema.get("title", field))) for field, schema in properties.items())
+
+
+def scopes(run: Run) -> tuple[tuple[str, str], ...]:
+    """The narrower contracts that a run may still be held to, with their labels."""
+    found = registry.find(run.workflow)
+    return tuple((name, _(found.scopes[name].label)) for name in found.narrower(run.scope)) if found else ()
 
 
 def spell(length: timedelta) -> str:

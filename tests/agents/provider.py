@@ -157,7 +157,11 @@ def as_chat(says: Says, model: str) -> dict[str, Any]:
     ]
     refused = says.text if says.stop == "refusal" else None
     stop = {"length": "length", "filter": "content_filter", "refusal": "stop"}.get(says.stop)
-    message: dict[str, Any] = {"role": "assistant", "content": None if refused else says.text or None, "refusal": refused}
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": None if refused else says.text or None,
+        "refusal": refused,
+    }
     if calls:
         message["tool_calls"] = calls
     return {

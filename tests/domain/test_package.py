@@ -89,6 +89,7 @@ def package(**changed: Any) -> dict[str, Any]:
         "label": "Ask the service again",
         "says": "Looks the write up.",
         "permission": "operate_run",
+        "confirmed_by_requester": False,
         "not_by_requester": False,
         "answers_plan": False,
         "payload": {"type": "object"},

@@ -10,9 +10,12 @@ from django.conf import settings as product
 from pytest_django.fixtures import Settings
 
 from runs.domain.package import LIMIT, SCHEMA, size
+from runs.domain.proposals import Proposal
 from runs.engine.advance import advance
 from runs.interventions import sending, starting
 from runs.models import Handoff, Run
+from runs.workflows.definition import Context
+from tests.engine.library import Library, workflow
 from tests.people import person
 from tests.processes import BackOffice
 
@@ -104,3 +107,21 @@ class Engine:
     def effects(self, order_id: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.back_office.ledger(order_id)["effects"]
         return found
+
+
+@pytest.fixture
+def library() -> Library:
+    return Library()
+
+
+@pytest.fixture
+def made(engine: Engine, library: Library, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
+    """Starts a run that a script drives through the library, and carries it on until it stops."""
+
+    def start(script: Callable[[Context], Proposal], policy: str = "", **more: Any) -> Run:
+        declared = workflow(library, script, **more)
+        monkeypatch.setattr("runs.workflows.registry.workflows", lambda: {declared.name: declared})
+        run, _ = starting.start(declared.name, {"order_id": "B456"}, person("support"), policy=policy)
+        return engine.carry_on(run)
+
+    return start

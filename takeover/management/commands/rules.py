@@ -98,6 +98,8 @@ def _error(error_class: ErrorClass) -> list[Any]:
 
 def _event(kind: EventKind) -> list[Any]:
     who = str(kind.sender) + f" with `{kind.permission}`" * (kind.sender is Sender.PERSON)
+    if kind.confirmed_by_requester:
+        who += "; whoever asked for the run confirms it"
     if kind.seconded_by:
         who += f", then somebody else with `{kind.seconded_by}`"
     if kind.not_by_requester:
