@@ -5,7 +5,7 @@ The intent is committed before the call leaves, and for a write that commit is t
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
@@ -197,7 +197,7 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
     held.progress = _progressed(held, planned, gain)
     settled = {
         **step,
-        "gain": {name: value for name, value in asdict(gain).items() if value},
+        "gain": {name: value for name, value in vars(gain).items() if value},
         "status": StepStatus.FAILED if failed else StepStatus.DONE,
         "summary": result.message if isinstance(result, Failure) else result.says,
         "code": result.code if isinstance(result, Failure) else answer or "",

@@ -33,6 +33,7 @@ from runs.models import Event, InboxEvent, Run
 
 log = logging.getLogger(__name__)
 RECONNECT_WITHIN = 3.0  # seconds, for a restart; a lease outlasts the call it covers by more (calls.MARGIN)
+NOTHING = "[]"
 SLACK = 2.0  # seconds that a lease may last beyond what was asked for
 
 
@@ -110,7 +111,21 @@ WITH run AS (
     ON CONFLICT (run_id, name) DO UPDATE
        SET data = excluded.data, source = excluded.source, reference = excluded.reference,
            read_at = excluded.read_at, stretch = excluded.stretch
-), effect AS (
+), numbered_event AS (
+    -- Materialised: the record and its text must carry the same number.
+    SELECT nextval(pg_get_serial_sequence('runs_event', 'id')) AS id, run.id AS run_id, v.*
+      FROM run, jsonb_to_recordset(%(events)s) AS v(kind text, actor_id int, digest text, text text)
+), event AS (
+    INSERT INTO runs_event (id, run_id, kind, actor_id, digest)
+    SELECT id, run_id, kind, actor_id, digest FROM numbered_event
+), event_text AS (
+    INSERT INTO runs_eventtext (event_id, text) SELECT id, text FROM numbered_event
+){rare}
+SELECT inbox_seq FROM run
+"""
+# What most commits have nothing of is left out of theirs: the server would set it up each time.
+RARE = {
+    "effects": """, effect AS (
     INSERT INTO runs_effect (run_id, operation_key, operation, undoes, binding, state, plan, plan_digest,
                              planned_at, approved_digest, approved_by_id, approved_at, approval_expires_at, sent_at,
                              times_sent, look_ups, last_answer, answered_at, next_look_at, receipt, reason)
@@ -128,27 +143,19 @@ WITH run AS (
            last_answer = excluded.last_answer, answered_at = excluded.answered_at,
            next_look_at = excluded.next_look_at, receipt = excluded.receipt, reason = excluded.reason
      WHERE runs_effect.run_id = excluded.run_id
-), numbered_event AS (
-    -- Materialised: the record and its text must carry the same number.
-    SELECT nextval(pg_get_serial_sequence('runs_event', 'id')) AS id, run.id AS run_id, v.*
-      FROM run, jsonb_to_recordset(%(events)s) AS v(kind text, actor_id int, digest text, text text)
-), event AS (
-    INSERT INTO runs_event (id, run_id, kind, actor_id, digest)
-    SELECT id, run_id, kind, actor_id, digest FROM numbered_event
-), event_text AS (
-    INSERT INTO runs_eventtext (event_id, text) SELECT id, text FROM numbered_event
-), handoff AS (
+)""",
+    "handoffs": """, handoff AS (
     INSERT INTO runs_handoff (run_id, version, package, made_at)
     SELECT run.id, h.version, h.package, h.made_at
       FROM run, jsonb_to_recordset(%(handoffs)s) AS h(version int, package jsonb, made_at timestamptz)
-), read_inbox AS (
+)""",
+    "inbox": """, read_inbox AS (
     UPDATE runs_inboxevent
        SET result = n.result, result_reason = n.result_reason, settled_at = clock_timestamp()
       FROM run, jsonb_to_recordset(%(inbox)s) AS n(id bigint, result text, result_reason text)
      WHERE runs_inboxevent.run_id = run.id AND runs_inboxevent.id = n.id
-)
-SELECT inbox_seq FROM run
-"""
+)""",
+}
 # After a commit that found nothing: whether it had landed already, under this token and as the very next revision.
 LANDED = "SELECT inbox_seq FROM runs_run WHERE id = %(run)s AND token = %(token)s AND revision = %(revision)s + 1"
 
@@ -299,7 +306,7 @@ def _make(run: Run, parameters: dict[str, Any]) -> tuple[int] | None:
     # The end of a run answers what arrived while it was coming: nobody looks into its inbox afterwards.
     together = transaction.atomic() if parameters["ended"] else nullcontext()
     with together, _bound_by_the_server() as cursor:
-        statement, names = _numbered(COMMIT)
+        statement, names = _numbered(tuple(part for part in RARE if parameters[part] != NOTHING))
         cursor.execute(statement, [_plain(parameters[name]) for name in names])
         row: tuple[int] | None = cursor.fetchone()
         if row and parameters["ended"] and row[0] > parameters["inbox_seen"]:
@@ -338,8 +345,10 @@ def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:
 
 
 @lru_cache
-def _numbered(statement: str) -> tuple[str, tuple[str, ...]]:
-    """`statement` with its parameters numbered, as the server names them: the driver need not read it at each step."""
+def _numbered(rare: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The statement with these of its rarer parts, and its parameters numbered, as the server names them: the driver
+    need not read it at each step."""
+    statement = COMMIT.replace("{rare}", "".join(RARE[part] for part in rare))
     names = tuple(dict.fromkeys(re.findall(r"%\((\w+)\)s", statement)))
     return re.sub(r"%\((\w+)\)s", lambda found: f"${names.index(found[1]) + 1}", statement), names
 
@@ -358,7 +367,7 @@ def _plain(value: Any) -> str | None:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, default=_text)
+    return json.dumps(value, default=_text) if value else NOTHING if isinstance(value, list) else "{}"
 
 
 def _text(value: Any) -> str:

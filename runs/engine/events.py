@@ -151,6 +151,7 @@ def _extend(held: Held, event: InboxEvent) -> None:
 def _correct(held: Held, event: InboxEvent) -> None:
     assert held.workflow
     run = held.run
+    held.changes += 1
     run.input = {**run.input, event.payload["field"]: event.payload["value"]}
     run.acts_for = held.workflow.acts_for(run.input, run.requester.get_username())
     # Whoever changes what is asked for asks for it, and whom it was asked for before does not become a stranger.

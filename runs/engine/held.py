@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 
 from runs.domain.budget import Dimension, Ledger
-from runs.domain.contract import ACCEPTANCE_OF, Fact, Judgement, Value
+from runs.domain.contract import ACCEPTANCE_OF, Evaluation, Fact, Judgement, Value
 from runs.domain.decision import way_closed
 from runs.domain.effects import Effect
 from runs.domain.errors import ErrorClass, Failure
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 PROPOSAL = "proposal"  # the fact that a model's answer is kept as, until it is dealt with
+A_MOMENT = timedelta(seconds=1)
 
 
 def pace(wait: timedelta) -> timedelta:
@@ -55,6 +56,8 @@ class Held:
         self.paused_by: InboxEvent | None = None  # who asked for a pause just now, and why
         self.in_hand: dict[str, Any] | None = None  # the last answer, until it is committed
         self.more_inbox = True
+        self.changes = 0  # of facts, writes and the input
+        self._judged: tuple[object, datetime, Evaluation] | None = None  # on which changes, when
         self.woken = False  # an event or a timer gave it something to do
 
     @property
@@ -127,6 +130,7 @@ class Held:
         self.pending.events.append({"kind": kind, "actor_id": actor, "digest": digest(text), "text": text})
 
     def learn(self, fact: Fact) -> None:
+        self.changes += 1
         self.facts[fact.name] = fact
         self.pending.facts.append(
             {
@@ -141,6 +145,7 @@ class Held:
 
     def put(self, effect: Effect) -> None:
         """Take `effect` as the current version of the write with its key."""
+        self.changes += 1
         self.effects = [*(known for known in self.effects if known.key != effect.key), effect]
         plan = clean(asdict(effect.plan))
         self.pending.effects[effect.key] = {
@@ -190,10 +195,19 @@ class Held:
                 self.record("soft_limit_crossed", dimension=dimension, spent=line.spent)
 
     def judgements(self) -> Mapping[str, Judgement]:
-        return self.workflow.judge(self.context()).assertions if self.workflow else {}
+        return self._evaluated().assertions if self.workflow else {}
 
     def contract(self) -> Value:
-        return self.workflow.judge(self.context()).value if self.workflow else Value.UNKNOWN
+        return self._evaluated().value if self.workflow else Value.UNKNOWN
+
+    def _evaluated(self) -> Evaluation:
+        """The contract on what is known now. One that was evaluated a moment ago on the same is not evaluated again."""
+        assert self.workflow
+        run, now = self.run, self.now()
+        known = (self.changes, run.stretch, run.scope, run.acts_for, self.progress.claims)
+        if self._judged is None or self._judged[0] != known or now - self._judged[1] > A_MOMENT:
+            self._judged = known, now, self.workflow.judge(self.context())
+        return self._judged[2]
 
     def effect(self, key: str) -> Effect | None:
         return next((effect for effect in self.effects if effect.key == key), None)
@@ -222,7 +236,7 @@ class Held:
         """The run's row with everything that is derived from what this worker knows."""
         run = self.run
         run.budget = ledger_as_json(self.ledger)
-        run.progress = {name: value for name, value in asdict(self.progress).items() if value}
+        run.progress = {name: value for name, value in vars(self.progress).items() if value}
         run.error_class = self.progress.error_class or ""
         run.error_count = self.progress.errors_in_a_row
         run.effects_at_risk = sum(effect.unresolved for effect in self.effects)
