@@ -160,6 +160,12 @@ def _ineligible(s: Situation) -> Verdict | None:
     return _stop(StopReason.NOT_ELIGIBLE) if unmet and _gates(s) else None
 
 
+def _refused(s: Situation) -> Verdict | None:
+    # Where an earlier write took effect, ending here would leave half of the work behind: the policy says what next.
+    ends = s.refused and not s.open_effect and EffectState.CONFIRMED not in s.effects
+    return _stop(StopReason.REFUSED_BY_SERVICE) if ends else None
+
+
 def _met(s: Situation) -> Verdict | None:
     met = s.contract is Value.MET and s.open_effect is None and s.undo is Recovery.NONE
     return _stop(StopReason.CONTRACT_MET) if met else None
@@ -270,8 +276,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         7,
-        "An explicit business refusal, and nothing else is open: declined.",
-        lambda s: _stop(StopReason.REFUSED_BY_SERVICE) if s.refused and not s.open_effect else None,
+        "An explicit business refusal, nothing else is open, and no other write stands: declined.",
+        _refused,
     ),
     Rule(
         8,

@@ -13,6 +13,7 @@ from runs.domain.budget import (
     Charge,
     Dimension,
     Ledger,
+    Line,
 )
 
 STEPS, WRITES = Dimension.STEPS, Dimension.EXTERNAL_WRITES
@@ -228,3 +229,28 @@ def test_a_figure_that_makes_no_sense_is_named(attempt: Callable[[Ledger], objec
 
 def test_what_was_planned_once_can_be_doubled_once() -> None:
     assert Ledger.of({STEPS: 1}).extend(STEPS, 1, 1).lines[STEPS].limit == 2
+
+
+# Look-ups are counted for each write
+
+
+@pytest.mark.parametrize(
+    ("limit", "spent", "then"),
+    [
+        pytest.param(3, 3, 6, id="the first write used all: the next finds as many"),
+        pytest.param(3, 1, 4, id="what was left over is not added"),
+        pytest.param(3, 0, 3, id="nothing was used: nothing is added"),
+        pytest.param(5, 1, 5, id="an extension stays"),
+    ],
+)
+def test_another_write_finds_as_many_look_ups_as_were_planned(limit: int, spent: int, then: int) -> None:
+    ledger = Ledger({Dimension.STATUS_CHECKS: Line(limit, spent=spent), Dimension.STEPS: Line(20, spent=7)})
+    after = ledger.for_another_write(3)
+    assert after.lines[Dimension.STATUS_CHECKS] == Line(then, spent=spent)
+    assert after.lines[Dimension.STEPS] == ledger.lines[Dimension.STEPS]
+    assert (after.left(Dimension.STATUS_CHECKS) or 0) >= 3
+
+
+def test_where_look_ups_are_not_limited_another_write_changes_nothing() -> None:
+    ledger = Ledger.of({Dimension.STEPS: 20})
+    assert ledger.for_another_write(3) == ledger

@@ -20,6 +20,7 @@ from runs.domain.decision import (
     Situation,
     Verdict,
     decide,
+    way_closed,
 )
 from runs.domain.effects import EffectState
 from runs.domain.errors import CLASS_OF_CODE, ErrorClass, Failure
@@ -395,3 +396,43 @@ def test_every_situation_has_one_verdict_and_it_never_breaks_the_law(s: Situatio
 @pytest.mark.parametrize("next_step", [NextStep.READ, NextStep.NONE, NextStep.WRITE])
 def test_missing_facts_stop_it_whatever_would_come_next(next_step: NextStep) -> None:
     assert reason(replace(CLEAR, facts=FactsState.MISSING, next_step=next_step)) is StopReason.FACTS_MISSING
+
+
+# More than one way, and more than one write
+
+
+def test_a_refusal_ends_the_run_unless_another_write_of_it_stands() -> None:
+    refused = replace(CLEAR, refused=True, next_step=NextStep.ASK, effects=frozenset({EffectState.REJECTED}))
+    assert reason(refused) is StopReason.REFUSED_BY_SERVICE
+    beside = replace(refused, effects=frozenset({EffectState.REJECTED, EffectState.CONFIRMED}))
+    assert reason(beside) is StopReason.QUESTION_ASKED
+
+
+@pytest.mark.parametrize("failed_of", [StopReason.NOT_FOUND, StopReason.SAME_ERROR_REPEATED, StopReason.NO_PROGRESS])
+def test_a_way_that_failed_for_good_stops_the_run_for_what_it_failed_of(failed_of: StopReason) -> None:
+    assert reason(replace(CLEAR, next_step=NextStep.READ, closed=failed_of)) is failed_of
+
+
+@pytest.mark.parametrize(
+    ("step", "kind"),
+    [(NextStep.HAND_OVER, Kind.HAND_OVER), (NextStep.REFUSED, Kind.REFUSE), (NextStep.TURN, Kind.ACT)],
+)
+def test_what_a_policy_may_do_besides(step: NextStep, kind: Kind) -> None:
+    assert decide(replace(CLEAR, next_step=step)).kind is kind
+
+
+def test_a_rejected_plan_stops_the_run_and_another_one_does_not() -> None:
+    assert reason(replace(CLEAR, approval_rejected=True)) is StopReason.APPROVAL_REJECTED
+    assert decide(CLEAR).kind is Kind.ACT
+
+
+@pytest.mark.parametrize("code", CLASS_OF_CODE)
+def test_what_is_not_there_closes_a_way_at_once_and_what_may_pass_when_its_attempts_are_used_up(code: str) -> None:
+    failure = Failure(code, "No.")
+    at_once, later = way_closed(failure, 1, 3), way_closed(failure, 3, 3)
+    if failure.error_class is ErrorClass.NOT_FOUND:
+        assert at_once is later is StopReason.NOT_FOUND
+    elif failure.error_class in ON_FAILURE:
+        assert at_once is later is None  # a person's matter, whatever other way there is
+    else:
+        assert (at_once, later) == (None, StopReason.SAME_ERROR_REPEATED)

@@ -24,6 +24,7 @@ from runs.domain.effects import (
     fingerprint,
     in_doubt,
     may_send,
+    put_up,
     still_answers,
     still_contradicted,
     what_a_failure_means,
@@ -234,3 +235,18 @@ def test_a_failed_write_did_nothing_only_where_its_code_or_the_service_says_so(c
 @pytest.mark.parametrize("code", [*CLASS_OF_CODE, "teapot"])
 def test_a_failed_look_up_says_nothing_about_the_write(code: str, executed: bool | None) -> None:
     assert what_a_failure_means(Failure(code, "", executed), looking=True) is Answer.UNREACHABLE
+
+
+def test_what_waits_for_a_decision_is_what_was_put_up_and_not_decided_about() -> None:
+    until = NOW + timedelta(hours=4)
+    waits = effect(EffectState.PLANNED, approval_expires_at=until)
+    others = [
+        effect(EffectState.PLANNED),
+        effect(EffectState.CONFIRMED, approval_expires_at=until),
+        effect(EffectState.APPROVED, approval_expires_at=until, approved_digest="d" * 64),
+    ]
+    assert put_up([*others, waits]) is waits
+    assert put_up([waits, *others]) is waits  # wherever it stands
+    assert put_up(others) is None
+    again = effect(EffectState.ABSENT, approval_expires_at=until)
+    assert put_up([again]) is again  # sent before, proven absent, and put up anew

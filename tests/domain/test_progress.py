@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from runs.domain.contract import Value
 from runs.domain.effects import EffectState
 from runs.domain.errors import ErrorClass
-from runs.domain.progress import MOST_REMEMBERED, Gain, Progress, ProgressError, attempt_fingerprint, changes
+from runs.domain.progress import MOST_REMEMBERED, Gain, Progress, ProgressError, attempt_fingerprint, changes, way_of
+from runs.domain.states import StopReason
 
 MET, UNMET, UNKNOWN = Value.MET, Value.UNMET, Value.UNKNOWN
 NOTHING, SOMETHING = Gain(), Gain(evidence=["report 3"])
@@ -457,3 +458,41 @@ def test_what_is_remembered_survives_being_kept_as_json() -> None:
     assert {"excluded", "fruitless", "holders", "handed_back"} <= kept.keys()
     assert replace(Progress(), **known) == progress
     assert replace(Progress(), **known).handed_over(TASK, "A", "B").handed_back == 2
+
+
+# Ways closed, and plans rejected
+
+
+def test_a_closed_way_is_remembered_until_a_person_lets_the_run_go_on() -> None:
+    progress = Progress().close("read_order", StopReason.NOT_FOUND)
+    assert progress.closed == {"read_order": "not_found"}
+    assert progress.reviewed().closed == {}
+
+
+def test_a_single_call_is_another_way_than_its_whole_operation() -> None:
+    assert way_of("read", {"id": 1}) == way_of("read", {"id": 1}) != way_of("read", {"id": 2}) != way_of("read")
+
+
+def test_a_rejected_plan_is_remembered_by_its_digest_with_the_reason() -> None:
+    progress = Progress().reject("a" * 64, "Too much.").reject("b" * 64, "Too late.")
+    assert progress.rejected == {"a" * 64: "Too much.", "b" * 64: "Too late."}
+    assert progress.reviewed().rejected == progress.rejected  # whoever lets it go on has it put up again, or does not
+
+
+def test_what_is_remembered_of_ways_and_plans_has_an_end_and_the_oldest_goes() -> None:
+    progress = Progress()
+    for number in range(MOST_REMEMBERED + 5):
+        progress = progress.close(f"way {number}", StopReason.NO_PROGRESS).reject(f"{number:064}", "No.")
+    assert len(progress.closed) == len(progress.rejected) == MOST_REMEMBERED
+    assert "way 4" not in progress.closed
+    assert f"way {MOST_REMEMBERED + 4}" in progress.closed
+
+
+@pytest.mark.parametrize("name", ["", " ", "two\nlines", "x" * 201, 7])
+def test_a_way_that_has_no_name_is_refused(name: Any) -> None:
+    with pytest.raises(ProgressError) as refused:
+        Progress().close(name, StopReason.NOT_FOUND)
+    assert refused.value.field == "way"
+    with pytest.raises(ProgressError) as refused:
+        Progress().reject(name, "No.")
+    assert refused.value.field == "digest"
