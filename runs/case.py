@@ -247,7 +247,7 @@ def _contract(workflow: Workflow | None, context: Context, withheld: bool) -> li
     judgements = workflow.judge(context).assertions
     for assertion in workflow.in_scope(context.scope):
         judged = judgements[assertion.name]
-        if withheld and assertion.name == "authorised":
+        if withheld and assertion.judge is workflow.authorised:
             value, says = Value.UNMET, "not entitled"
         else:
             value, says = judged.value, judged.evidence.says

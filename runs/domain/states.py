@@ -183,6 +183,15 @@ class Recovery(StrEnum):
     MANUAL = "manual"
 
 
+def recovery(reason: StopReason, *, effect_open: bool, undoing: bool, ended: bool = False) -> Recovery:
+    """What is to be done about the effects of a run that stopped so; `ended`: and that nobody carries on any more."""
+    if effect_open:
+        return Recovery.MANUAL if ended else Recovery.RECONCILE
+    if undoing:
+        return Recovery.COMPENSATE
+    return Recovery.MANUAL if reason in TOO_LATE else Recovery.NONE
+
+
 class Move(StrEnum):
     """A named cause of a transition: first the control layer's, then those that people and services send."""
 

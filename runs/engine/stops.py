@@ -7,7 +7,7 @@ from typing import Any
 from runs import case
 from runs.domain.budget import Dimension
 from runs.domain.effects import put_up
-from runs.domain.states import SHORT, TOO_LATE, Move, Outcome, Recovery, State, StopReason, asks_by_itself
+from runs.domain.states import SHORT, Move, Outcome, State, StopReason, asks_by_itself, recovery
 from runs.engine.held import Held
 from runs.models import InboxEvent, Step
 
@@ -24,7 +24,7 @@ def stop(held: Held, reason: StopReason, found: str = "", rule: int = 0) -> None
     outcome = reason.outcome
     run.outcome, run.stop_reason = outcome, reason
     run.undoing = run.undoing and reason not in {StopReason.NOT_REVERSIBLE, StopReason.CANCELLED_COMPENSATED}
-    run.recovery = _recovery(held, reason)
+    run.recovery = recovery(reason, effect_open=held.open_effect is not None, undoing=run.undoing)
     run.stopped_at = now
     run.stretch += 1
     run.role = workflow.role if workflow else "administrator"
@@ -55,7 +55,7 @@ def close_unresolved(held: Held) -> None:
     """End a run that two people closed although a write's outcome is unknown. How it had stopped is kept, and the
     write stays open in every figure."""
     run, now = held.run, held.now()
-    run.recovery = Recovery.MANUAL
+    run.recovery = recovery(StopReason(run.stop_reason), effect_open=True, undoing=False, ended=True)
     run.stopped_at = now
     run.stretch += 1
     run.question, run.answer_by, run.due_at = "", None, None
@@ -107,14 +107,6 @@ def _move(held: Held, reason: StopReason) -> None:
             held.move(Move.PAUSED, by.actor_id if by else None, payload=by.payload if by else {})
         case _:
             held.move(Move.STOPPED_SHORT, reason=reason)
-
-
-def _recovery(held: Held, reason: StopReason) -> Recovery:
-    if held.open_effect:
-        return Recovery.RECONCILE
-    if held.run.undoing:
-        return Recovery.COMPENSATE
-    return Recovery.MANUAL if reason in TOO_LATE else Recovery.NONE
 
 
 def _hand_off(held: Held, now: datetime) -> None:

@@ -16,7 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from runs import case as cases
-from runs.domain.budget import STOP_REASON, Dimension
+from runs.domain.budget import STOP_REASON, Dimension, Line
 from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission
 from runs.domain.states import Move, Outcome, State
 from runs.interventions import claims
@@ -142,7 +142,7 @@ def _budgets(case: dict[str, Any]) -> list[dict[str, Any]]:
     def level(line: dict[str, Any]) -> str:
         if line["left"] <= 0 and case["stop_reason"] == STOP_REASON[Dimension(line["dimension"])]:
             return "out"
-        return "soft" if line["soft"] and line["spent"] >= line["soft"] else ""
+        return "soft" if Line(line["limit"], line["soft"], line["spent"]).past_soft else ""
 
     return [line | {"level": level(line), "used_up": line["spent"] >= line["limit"]} for line in case["budgets"]]
 

@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.domain.states import FINAL, OUTCOME_OF, TRANSITIONS, Move, State, StopReason, TransitionRefused, transition
+from runs.domain.states import (
+    FINAL,
+    OUTCOME_OF,
+    TRANSITIONS,
+    Move,
+    Recovery,
+    State,
+    StopReason,
+    TransitionRefused,
+    recovery,
+    transition,
+)
 
 
 @pytest.mark.parametrize(("state", "move"), list(product(State, Move)))
@@ -79,3 +90,12 @@ def test_every_state_can_be_reached_and_every_open_one_left() -> None:
     assert reached == set(State)
     for state in set(State) - FINAL:
         assert {after for (before, _), after in TRANSITIONS.items() if before is state} & FINAL
+
+
+@pytest.mark.parametrize("reason", StopReason)
+def test_what_is_to_be_done_about_effects_follows_from_how_a_run_stopped(reason: StopReason) -> None:
+    assert recovery(reason, effect_open=True, undoing=True) is Recovery.RECONCILE
+    assert recovery(reason, effect_open=True, undoing=False, ended=True) is Recovery.MANUAL
+    assert recovery(reason, effect_open=False, undoing=True) is Recovery.COMPENSATE
+    by_hand = reason in {StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}
+    assert recovery(reason, effect_open=False, undoing=False) is (Recovery.MANUAL if by_hand else Recovery.NONE)
