@@ -187,8 +187,12 @@ class BackOffice:
         self.client.put(f"/control/orders/{order_id}", json=fields).raise_for_status()
 
     def settle(self, operation_key: str, state: str) -> None:
-        """The service makes up its mind about a refund: accepted or rejected, and then paid."""
+        """The service makes up its mind about a refund: accepted or rejected."""
         self.client.put(f"/control/refunds/{operation_key}", json={"state": state}).raise_for_status()
+
+    def pay(self, request_id: str, state: str = "paid", **reason: str) -> None:
+        """The bank says how the payment of an accepted refund stands: processing, paid or failed."""
+        self.client.put(f"/control/payments/{request_id}", json={"state": state, **reason}).raise_for_status()
 
     def submit(self, order_id: str, operation_key: str, amount_minor: int) -> Any:
         """A refund that somebody else asks for, or a run that the test does not play."""

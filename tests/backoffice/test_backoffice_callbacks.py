@@ -95,7 +95,7 @@ def test_a_refusal_is_called_back_about_too_and_a_payment_is_not(calling: Office
     decided(calling, state="rejected")
     eventually(lambda: receiver.received)
     calling.submit("k2")
-    decided(calling, "k2", "paid")
+    calling.control("PUT", "payments/R789", {"state": "paid"})
 
     assert receiver.said() == [{"operation_key": "k1", "reference": "not_refundable"}]
     assert [call["operation_key"] for call in calling.calls("callback")] == ["k1"]

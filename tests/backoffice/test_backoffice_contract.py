@@ -169,7 +169,7 @@ def test_a_refund_in_progress_stands_in_the_way_of_another(office: Office) -> No
     assert office.submit("k2").json()["reason"] == "refund_in_progress"
 
 
-def test_no_more_is_refunded_than_was_paid(office: Office) -> None:
+def test_no_more_is_refunded_than_the_order_cost(office: Office) -> None:
     assert office.submit("k1", amount=59_01).json()["reason"] == "amount_too_high"
     assert office.submit("k2", currency="USD").json()["reason"] == "currency_mismatch"
     assert office.effects() == []
@@ -232,7 +232,7 @@ def test_a_cancellation_needs_a_key_of_its_own(office: Office) -> None:
 
 def test_a_paid_refund_cannot_be_cancelled(office: Office) -> None:
     office.submit("k1")
-    office.control("PUT", "refunds/k1", {"state": "paid"})
+    office.control("PUT", "payments/R789", {"state": "paid"})
     assert office.cancel("R789", "c1").json()["reason"] == "already_paid"
     assert office.state("k1") == "accepted"
 

@@ -70,7 +70,7 @@ def test_whether_it_can_still_be_undone_is_read_just_before(engine: Engine) -> N
 
 def test_a_service_that_refuses_to_undo_leaves_it_to_a_person(engine: Engine) -> None:
     run = too_late(engine)
-    engine.back_office.settle(run.effects.get().operation_key, "paid")
+    engine.back_office.pay("R789")
 
     run = undo(engine, run)
 

@@ -13,10 +13,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from takeover.demo.backoffice import booking_calls, booking_control, calls, control, page, research
+from takeover.demo.backoffice import booking_calls, booking_control, calls, control, page, payment_calls, research
 from takeover.demo.backoffice.answers import Refusal, error
 from takeover.demo.backoffice.bookings import Bookings
 from takeover.demo.backoffice.callbacks import Callbacks
+from takeover.demo.backoffice.payments import Payments
 from takeover.demo.backoffice.store import Store
 
 
@@ -90,6 +91,7 @@ def application(
             *research.routes,
             *control.routes,
             *booking_control.routes,
+            *payment_calls.routes,
             *page.routes,
         ],
         middleware=[Middleware(SameHost, names=frozenset({"127.0.0.1", "localhost", "::1", host}))],
@@ -103,5 +105,6 @@ def application(
     )
     app.state.store = store
     app.state.bookings = Bookings(store)
+    app.state.payments = Payments(store)
     app.state.stopping = stopping
     return app

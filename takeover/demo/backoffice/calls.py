@@ -32,7 +32,7 @@ Reader = Callable[[Request, bytes, Store], Work]
 About = Callable[[Request, Kind, bytes, Store], tuple[str | None, str | None]]
 
 LONGEST_ADDRESS = 500  # characters on record
-STATUS = {State.ACCEPTED: 201, State.PAID: 201, State.PENDING: 202, State.REJECTED: 409, State.CANCELLED: 200}
+STATUS = {State.ACCEPTED: 201, State.PENDING: 202, State.REJECTED: 409, State.CANCELLED: 200}
 
 
 def endpoint(kind: Kind, read: Reader, about: About | None = None) -> Callable[[Request], Awaitable[Response]]:
@@ -115,7 +115,7 @@ def subject(request: Request, kind: Kind, body: bytes, store: Store) -> tuple[st
     match kind:
         case Kind.BRIEFS | Kind.SOURCES:
             (order_id,) = request.path_params.values()
-        case Kind.ORDERS:
+        case Kind.ORDERS | Kind.REFUNDS:
             order_id = request.path_params["order_id"]
         case Kind.SUBMIT:
             operation_key = request.headers.get("idempotency-key")
@@ -246,6 +246,30 @@ def look_up(request: Request, _body: bytes, store: Store) -> Work:
     return work
 
 
+def refunds(request: Request, _body: bytes, store: Store) -> Work:
+    order_id = inputs.word("order_id", request.path_params["order_id"])
+
+    def work(_: Strike | None) -> Answer:
+        try:
+            order, standing = store.of_order(order_id)
+        except Unknown:
+            return order_unknown(order_id)
+        given = sum(refund.amount_minor for refund in standing)
+        return Answer(
+            200,
+            {
+                "order_id": order_id,
+                "currency": order.currency,
+                "cost_minor": order.amount_minor,
+                "refunded_minor": given,
+                "left_minor": max(0, order.amount_minor - given),
+                "as_of": now(),
+            },
+        )
+
+    return work
+
+
 def cancel(request: Request, _body: bytes, store: Store) -> Work:
     request_id = inputs.word("request_id", request.path_params["request_id"])
     operation_key = inputs.key("Idempotency-Key", request.headers.get("idempotency-key"))
@@ -261,7 +285,7 @@ def cancel(request: Request, _body: bytes, store: Store) -> Work:
             return error(
                 409,
                 "refused",
-                "Only an accepted refund that is not paid can be cancelled.",
+                "Only an accepted refund that is neither paid nor being paid can be cancelled.",
                 submit_state="rejected",
                 reason=refused.reason,
                 operation_key=operation_key,
@@ -296,9 +320,9 @@ def key_reused() -> Answer:
 
 
 def receipt(refund: Refund) -> dict[str, object]:
-    """What the books say about a refund. "Paid" stays inside: this service answers for acceptance only."""
+    """What the books say about a refund. Whether it was paid is another record: this is about acceptance only."""
     facts: dict[str, object] = {
-        "submit_state": State.ACCEPTED if refund.state is State.PAID else refund.state,
+        "submit_state": refund.state,
         "request_id": refund.request_id,
         "tracking_id": refund.tracking_id,
         "order_id": refund.order_id,
@@ -329,6 +353,7 @@ routes = [
     Route("/capabilities", capabilities),
     Route("/authority", endpoint(Kind.AUTHORITY, authority)),
     Route("/orders/{order_id}", endpoint(Kind.ORDERS, order)),
+    Route("/orders/{order_id}/refunds", endpoint(Kind.REFUNDS, refunds)),
     Route("/policies", endpoint(Kind.POLICIES, policies)),
     Route("/refunds", endpoint(Kind.SUBMIT, submit), methods=["POST"]),
     Route("/refunds", endpoint(Kind.LOOKUP, look_up)),

@@ -19,7 +19,7 @@ READ_ORDER_FIELD = {
     "amount_minor": inputs.amount,
     "currency": inputs.currency,
 }
-SETTLED = (State.ACCEPTED, State.REJECTED, State.PAID)
+SETTLED = (State.ACCEPTED, State.REJECTED)
 
 
 async def asked(request: Request) -> dict[str, object]:
@@ -79,20 +79,12 @@ async def settle(request: Request) -> Response:
 def settled(store: Store, operation_key: str, state: State, reason: str) -> Refund:
     try:
         refund = store.settle(operation_key, state, reason)
-        if state is not State.PAID:
-            store.decided(Decision(operation_key, refund.order_id, refund.request_id or refund.reason))
+        store.decided(Decision(operation_key, refund.order_id, refund.request_id or refund.reason))
         return refund
     except Unknown:
         raise Refusal(error(404, "operation_unknown", "No refund was submitted under this key.")) from None
     except Refused as refused:
-        raise Refusal(
-            error(
-                409,
-                "refused",
-                "Only a pending refund can be decided, and only an accepted one paid.",
-                reason=refused.reason,
-            )
-        ) from None
+        raise Refusal(error(409, "refused", "Only a pending refund can be decided.", reason=refused.reason)) from None
 
 
 async def ledger(request: Request) -> Response:

@@ -22,6 +22,8 @@ class Kind(StrEnum):
     SUBMIT = "submit"
     LOOKUP = "lookup"
     CANCEL = "cancel"
+    REFUNDS = "refunds"  # of one order
+    PAYMENT = "payment"
     EVENTS = "events"
     BOOKINGS = "bookings"  # what stands
     BRIEFS = "briefs"
@@ -91,6 +93,7 @@ REASON = Parameter("reason", "not_refundable", "the business reason given", inpu
 RETRY_AFTER = Parameter(
     "retry_after", 2, "seconds to wait, as a header", lambda field, value: inputs.whole(field, value, 0, 3600)
 )
+PAYMENT_REASON = Parameter("reason", "account_closed", "why it failed", inputs.word)
 OTHER = Parameter("other", "D041", "the order or event named instead", inputs.word)
 CREDENTIAL = Parameter("credential", None, "strikes calls with this credential only; empty: with any", inputs.key)
 
@@ -235,6 +238,25 @@ CATALOGUE: Mapping[str, Fault] = {
         ),
         Fault("source_withdrawn", "A source that the search finds is not there any more.", Act.WORK, (Kind.SOURCES,)),
         Fault("source_replaced", "A source has another text than the search finds.", Act.WORK, (Kind.SOURCES,)),
+        Fault(
+            "payment_goes_on",
+            "Each read of a payment finds it one step further: being paid, then paid.",
+            Act.WORK,
+            (Kind.PAYMENT,),
+        ),
+        Fault(
+            "payment_fails",
+            "A read of a payment finds that it failed.",
+            Act.WORK,
+            (Kind.PAYMENT,),
+            (PAYMENT_REASON,),
+        ),
+        Fault(
+            "payment_short",
+            "A payment reads as paid, and as one minor unit less than was accepted.",
+            Act.WORK,
+            (Kind.PAYMENT,),
+        ),
         Fault("callback_twice", "A callback is delivered again under its id.", Act.WORK, (Kind.CALLBACK,)),
         Fault(
             "callback_late",

@@ -10,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from takeover.demo.backoffice import booking_calls, booking_control, inputs, seed
+from takeover.demo.backoffice import booking_calls, booking_control, inputs, payment_calls, seed
 from takeover.demo.backoffice.answers import Refusal, invalid
 from takeover.demo.backoffice.control import books, fault_number, settled
 from takeover.demo.backoffice.faults import CATALOGUE, read_new
+from takeover.demo.backoffice.payments import Payments
 from takeover.demo.backoffice.store import State, Store
 from takeover.demo.backoffice.tables import button, cell, code, moment, money, table
 
@@ -67,8 +68,17 @@ async def switch_off(request: Request) -> Response:
 async def settle(request: Request) -> Response:
     try:
         filled = await form(request)
-        state = State(inputs.one_of("state", filled.get("state"), (State.ACCEPTED, State.REJECTED, State.PAID)))
+        state = State(inputs.one_of("state", filled.get("state"), (State.ACCEPTED, State.REJECTED)))
         settled(books(request), inputs.key("operation_key", filled.get("operation_key")), state, "not_refundable")
+    except Refusal as refusal:
+        return shown(request, refusal)
+    return back("effects")
+
+
+async def pay(request: Request) -> Response:
+    try:
+        filled = await form(request)
+        payment_calls.settled(payment_calls.books(request), filled.get("request_id"), filled.get("state"))
     except Refusal as refusal:
         return shown(request, refusal)
     return back("effects")
@@ -104,7 +114,7 @@ def back(part: str) -> Response:
 
 
 def shown(request: Request, refusal: Refusal | None = None) -> Response:
-    store, bookings = books(request), booking_calls.books(request)
+    store, bookings, payments = books(request), booking_calls.books(request), payment_calls.books(request)
     html = PAGE.substitute(
         day=seed.BUSINESS_DATE,
         problem=problem(refusal) if refusal else "",
@@ -114,7 +124,7 @@ def shown(request: Request, refusal: Refusal | None = None) -> Response:
             for fault in CATALOGUE.values()
         ),
         parameters="".join(field(name) for name in PARAMETERS),
-        effects=effects(store),
+        effects=effects(store, payments),
         calls=calls(store),
         shown=CALLS_SHOWN,
         orders=orders(store),
@@ -163,23 +173,27 @@ def faults(store: Store) -> str:
     )
 
 
-def effects(store: Store) -> str:
+def effects(store: Store, payments: Payments) -> str:
     return table(
         "Refunds that exist",
-        ("Order", "State", "Receipt", "Action", "Key", "Since"),
+        ("Order", "Amount", "State", "Payment", "Receipt", "Action", "Key", "Since"),
         (
             (
                 cell(refund.order_id),
+                money(refund.amount_minor, refund.currency),
                 cell(refund.state),
+                cell(paid.state if paid else None, "none"),
                 cell(refund.request_id or refund.tracking_id, "none"),
                 "".join(
                     button("/settle", label, operation_key=refund.operation_key, state=state)
                     for label, state in DECISIONS.get(refund.state, ())
-                ),
+                )
+                + (payment_calls.buttons(paid) if paid else ""),
                 code(refund.operation_key),
                 moment(refund.made_at),
             )
             for refund in reversed(store.effects())
+            for paid in [payments.of(refund.request_id) if refund.request_id else None]
         ),
         "No refund exists.",
     )
@@ -187,7 +201,6 @@ def effects(store: Store) -> str:
 
 DECISIONS = {
     State.PENDING: (("Accept", State.ACCEPTED), ("Reject", State.REJECTED)),
-    State.ACCEPTED: (("Pay", State.PAID),),
 }
 
 
@@ -240,5 +253,6 @@ routes = [
     Route("/switch-on", switch_on, methods=["POST"]),
     Route("/switch-off", switch_off, methods=["POST"]),
     Route("/settle", settle, methods=["POST"]),
+    Route("/pay", pay, methods=["POST"]),
     Route("/booking", booking, methods=["POST"]),
 ]

@@ -20,7 +20,7 @@ from takeover.demo.backoffice.answers import now
 from takeover.demo.backoffice.faults import CATALOGUE, Kind, NewFault, Values
 from takeover.demo.backoffice.seed import Order
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA = """
 CREATE TABLE orders (
     order_id TEXT PRIMARY KEY,
@@ -37,7 +37,7 @@ CREATE TABLE refunds (
     order_id TEXT NOT NULL,
     amount_minor INTEGER NOT NULL,
     currency TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('pending', 'accepted', 'paid', 'rejected', 'cancelled')),
+    state TEXT NOT NULL CHECK (state IN ('pending', 'accepted', 'rejected', 'cancelled')),
     request_id TEXT UNIQUE,
     tracking_id TEXT UNIQUE,
     queued INTEGER NOT NULL,
@@ -45,8 +45,7 @@ CREATE TABLE refunds (
     lookups_left INTEGER,
     made_at TEXT NOT NULL
 );
--- Whatever the code above this believes: one order is never refunded twice.
-CREATE UNIQUE INDEX one_refund_per_order ON refunds (order_id) WHERE state IN ('pending', 'accepted', 'paid');
+CREATE INDEX refunds_by_order ON refunds (order_id);
 CREATE TABLE cancellations (
     operation_key TEXT PRIMARY KEY,
     request_id TEXT NOT NULL UNIQUE,
@@ -77,11 +76,37 @@ CREATE TABLE calls (
 CREATE INDEX calls_by_fault ON calls (fault_id, operation_key) WHERE fault_id IS NOT NULL;
 CREATE INDEX calls_by_order ON calls (order_id);
 """
+MONEY = """
+-- What became of the money of an accepted refund; without a row nothing has happened yet.
+CREATE TABLE payments (
+    request_id TEXT PRIMARY KEY,
+    state TEXT NOT NULL CHECK (state IN ('processing', 'paid', 'failed')),
+    reason TEXT,
+    changed_at TEXT NOT NULL
+);
+-- Whatever the code above this believes: the refunds of one order never come to more than it cost.
+CREATE TRIGGER never_more_than_it_cost BEFORE INSERT ON refunds
+    WHEN NEW.state IN ('pending', 'accepted') AND NEW.amount_minor > (
+        SELECT cost.amount_minor - coalesce(sum(given.amount_minor), 0)
+        FROM orders cost LEFT JOIN refunds given
+            ON given.order_id = cost.order_id AND given.state IN ('pending', 'accepted')
+        WHERE cost.order_id = NEW.order_id
+    )
+BEGIN SELECT RAISE(ABORT, 'more than the order cost'); END;
+"""
+# Of a file from when an order was refunded once and in full, and "paid" was a state of the refund itself.
+UPGRADE = """
+DROP INDEX one_refund_per_order;
+CREATE INDEX refunds_by_order ON refunds (order_id);
+INSERT INTO payments SELECT request_id, 'paid', NULL, made_at FROM refunds WHERE state = 'paid';
+UPDATE refunds SET state = 'accepted' WHERE state = 'paid'
+"""
 # Fault numbers start again too.
 EMPTY = """
 DELETE FROM orders;
 DELETE FROM refunds;
 DELETE FROM cancellations;
+DELETE FROM payments;
 DELETE FROM faults;
 DELETE FROM calls;
 DELETE FROM sqlite_sequence
@@ -95,12 +120,11 @@ class NotOurFile(Exception):
 class State(StrEnum):
     PENDING = "pending"
     ACCEPTED = "accepted"
-    PAID = "paid"
     REJECTED = "rejected"
     CANCELLED = "cancelled"
 
 
-STANDING = frozenset({State.PENDING, State.ACCEPTED, State.PAID})
+STANDING = frozenset({State.PENDING, State.ACCEPTED})
 
 
 @dataclass(frozen=True)
@@ -218,12 +242,13 @@ class Store:
         with self._writing() as db:
             version = db.execute("PRAGMA user_version").fetchone()[0]
             filled = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if version != SCHEMA_VERSION and (version or filled):
+            if version not in (1, SCHEMA_VERSION) and (version or filled):
                 raise NotOurFile("it is another program's")
-            if not filled:
-                for statement in SCHEMA.split(";\n"):
+            if version != SCHEMA_VERSION:
+                for statement in (MONEY + UPGRADE if filled else SCHEMA + MONEY).split(";\n"):
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            if not filled:
                 self._seed(db)
 
     def keep(self, service: Service) -> None:
@@ -333,25 +358,32 @@ class Store:
             if not known:
                 if refund.state is not State.ACCEPTED:
                     raise Refused(f"already_{refund.state}")
+                payment = db.execute("SELECT state FROM payments WHERE request_id = ?", (request_id,)).fetchone()
+                if payment and payment["state"] != "failed":
+                    raise Refused(f"already_{payment['state']}")
                 db.execute("INSERT INTO cancellations VALUES (?, ?, ?)", (operation_key, request_id, now()))
                 self._set_state(db, refund, State.CANCELLED)
             return replace(refund, state=State.CANCELLED, operation_key=operation_key)
 
     def settle(self, operation_key: str, state: State, reason: str) -> Refund:
-        """The service makes up its mind: pending is accepted or rejected, accepted is paid."""
+        """The service makes up its mind: pending is accepted or rejected."""
         with self._writing() as db:
             refund = self.by_key(operation_key)
             if refund is None:
                 raise Unknown
-            if refund.state is State.PENDING and state is State.ACCEPTED:
-                return self._accept(db, refund)
-            if (refund.state, state) not in {(State.PENDING, State.REJECTED), (State.ACCEPTED, State.PAID)}:
+            if refund.state is not State.PENDING:
                 raise Refused(f"already_{refund.state}")
-            if state is State.REJECTED:
-                refund = replace(refund, reason=reason)
-                db.execute("UPDATE refunds SET reason = ? WHERE operation_key = ?", (reason, operation_key))
+            if state is State.ACCEPTED:
+                return self._accept(db, refund)
+            db.execute("UPDATE refunds SET reason = ? WHERE operation_key = ?", (reason, operation_key))
             self._set_state(db, refund, state)
-            return replace(refund, state=state, lookups_left=None)
+            return replace(refund, state=state, reason=reason, lookups_left=None)
+
+    def of_order(self, order_id: str) -> tuple[Order, list[Refund]]:
+        """The order, and its refunds that stand: what is pending counts as given."""
+        with self._lock:
+            order = self.order(order_id)
+            return order, [refund for refund in self.effects(order_id) if refund.state in STANDING]
 
     def by_key(self, operation_key: str) -> Refund | None:
         row = self._one("SELECT * FROM refunds WHERE operation_key = ?", operation_key)
@@ -517,10 +549,14 @@ class Store:
             return "currency_mismatch"
         if wanted.amount_minor > order.amount_minor:
             return "amount_too_high"
-        standing = [refund.state for refund in self.effects(order.order_id) if refund.state in STANDING]
-        if not standing:
+        _, standing = self.of_order(order.order_id)
+        left = order.amount_minor - sum(refund.amount_minor for refund in standing)
+        if wanted.amount_minor <= left:
             return None
-        return "refund_in_progress" if State.PENDING in standing else "already_refunded"
+        if left > 0:
+            return "more_than_is_left"
+        pending = any(refund.state is State.PENDING for refund in standing)
+        return "refund_in_progress" if pending else "already_refunded"
 
     def _next_request_id(self, order_id: str) -> str:
         if order_id == seed.STORY_ORDER and self.by_request(f"R{seed.STORY_RECEIPT}") is None:
