@@ -2,7 +2,8 @@
 
 The story: may this person act on this order? What does the order say? Which policy is in force today? If all of that
 allows it, submit the request once under one operation key, and tell the customer the number on the service's receipt.
-"Accepted" is not "paid": the money's way back is another goal.
+A request may be for a part of what the order cost. "Accepted" is not "paid": the money's way back is another goal,
+which a run of its own follows (refund_payment.py).
 """
 
 import re
@@ -27,9 +28,10 @@ from runs.tools.back_office import (
     READ_REFUND,
     SUBMIT_REFUND,
 )
-from runs.workflows.definition import Assertion, Context, Read, Undo, Workflow, Writing, standing_of
+from runs.tools.payments import READ_LEFT
+from runs.workflows.definition import Assertion, Context, FollowUp, Read, Reading, Undo, Workflow, Writing, standing_of
 
-INPUT = {
+INPUT: dict[str, Any] = {
     "type": "object",
     "properties": {
         "order_id": {"type": "string", "title": "Order", "pattern": "^[A-Za-z0-9][A-Za-z0-9-]{0,39}$"},
@@ -37,6 +39,12 @@ INPUT = {
             "type": "string",
             "title": "Customer the request is made for",
             "pattern": "^[A-Za-z0-9][A-Za-z0-9-]{0,39}$",
+        },
+        "amount_minor": {
+            "type": "integer",
+            "title": "Amount in the smallest unit of the order's currency, such as cents (none: what the order cost)",
+            "minimum": 1,
+            "maximum": 1_000_000_000,
         },
     },
     "required": ["order_id"],
@@ -46,6 +54,11 @@ INPUT = {
 
 def money(minor: int, currency: str) -> str:
     return f"{minor // 100}.{minor % 100:02d} {currency}"
+
+
+def wanted(c: Context) -> int:
+    """How much is asked for, in minor units; `order` has been read."""
+    return int(c.input.get("amount_minor", c.facts["order"].data["amount_minor"]))
 
 
 # What has to be known, and where it is read
@@ -154,6 +167,8 @@ def eligible(c: Context) -> Judgement:
             return unknown(says)
     if not order or not policies:
         return unknown("not read yet")
+    if objection := too_much(c, order):
+        return objection
     policy = policies.data["policies"][0]
     days = (date.fromisoformat(policies.data["business_date"]) - date.fromisoformat(order.data["delivered_on"])).days
     opened = order.data["opened"]
@@ -166,6 +181,25 @@ def eligible(c: Context) -> Judgement:
     fits = 0 <= days <= policy["window_days"] and not (opened and policy["requires_unopened"])
     evidence = policies.evidence(says)
     return met(evidence) if fits else unmet(evidence)
+
+
+def too_much(c: Context, order: Fact) -> Judgement | None:
+    """What stands against the amount of a partial refund; None where nothing does, or the whole order is asked for."""
+    if "amount_minor" not in c.input:
+        return None
+    amount, cost = wanted(c), order.data["amount_minor"]
+    asked = f"{money(amount, order.data['currency'])} are asked for"
+    if amount > cost:
+        return unmet(order.evidence(f"{asked}, and the order cost {money(cost, order.data['currency'])}"))
+    given = c.facts.get("left")
+    if not given:
+        return unknown("what is left of the order to refund was not read yet")
+    if given.data["currency"] != order.data["currency"]:
+        return unknown(f"the order is in {order.data['currency']}, its refunds in {given.data['currency']}")
+    if amount > given.data["left_minor"]:
+        rest = money(given.data["left_minor"], given.data["currency"])
+        return unmet(given.evidence(f"{asked}, and {rest} are left of the order"))
+    return None
 
 
 # What success means: the contract
@@ -228,28 +262,36 @@ CONTRACT = (
 
 def plan(c: Context, given: Mapping[str, Any]) -> WritePlan:
     order, policy = c.facts["order"].data, c.facts["policies"].data["policies"][0]
-    amount = money(order["amount_minor"], order["currency"])
-    limit = policy["approval_above_minor"]
+    amount, limit = money(wanted(c), order["currency"]), policy["approval_above_minor"]
+    # What was given before counts towards the limit: parts do not get past it one by one.
+    part = c.facts["left"].data if "amount_minor" in c.input and "left" in c.facts else {}
+    before = part.get("refunded_minor", 0)
+    others = f", {money(before, order['currency'])} refunded before" if before else ""
+    sums = (money(before, order["currency"]), money(before + wanted(c), order["currency"]))
+    together = [("refunded of the order", *sums)] if part else []
     return WritePlan(
         operation=SUBMIT_REFUND.name,
         target=f"order {order['order_id']}",
         params={
             "order_id": order["order_id"],
-            "amount_minor": order["amount_minor"],
+            "amount_minor": wanted(c),
             "currency": order["currency"],
         },
         difference=(
             ("refund request", "none", "submitted"),
             ("amount", money(0, order["currency"]), amount),
+            *together,
             ("paid to", "–", "original means of payment"),
         ),
-        target_version=f"order version {order['version']}, policy {policy['version']}",
+        target_version=f"order version {order['version']}, policy {policy['version']}{others}",
         expected="accepted, with a request number",
         undo="cancel the request at the refund service by its number, while it is not paid out",
         risk=f"{amount} are paid back once the service has processed it",
         needs_approval=(
             f"amounts above {money(limit, order['currency'])} need a supervisor (policy {policy['version']})"
-            if order["amount_minor"] > limit
+            if before + wanted(c) > limit
+            else "what is left of the order was not read again"
+            if part and not c.fresh("left")
             else ""
         ),
     )
@@ -281,7 +323,28 @@ def cancellation(effect: Effect, fact: Fact) -> WritePlan:
     )
 
 
-OPERATIONS = {
+def no_payment(c: Context) -> str:
+    """Why there is no payment to follow, as a sentence; empty where there is one."""
+    effect = c.write(SUBMIT_REFUND.name)
+    accepted_one = effect and effect.state is EffectState.CONFIRMED and (effect.receipt or {}).get("request_id")
+    return "" if accepted_one else "No refund request of this run stands as accepted, so there is no payment to follow."
+
+
+def payment_of(c: Context) -> dict[str, Any]:
+    """The input of the run that follows the money of the accepted request."""
+    effect = c.write(SUBMIT_REFUND.name)
+    assert effect
+    assert effect.receipt
+    customer = {"customer_id": c.input["customer_id"]} if "customer_id" in c.input else {}
+    return {**effect.plan.params, "request_id": effect.receipt["request_id"], **customer}
+
+
+OPERATIONS: dict[str, Reading | Writing] = {
+    READ_LEFT.name: Reading(
+        says="Reads how much of what this order cost was refunded before, and how much is left.",
+        fact=lambda c, given: "left",
+        params=lambda c, given: {"order_id": c.input["order_id"]},
+    ),
     SUBMIT_REFUND.name: Writing(
         says="Submits the refund request for this order, once.",
         plan=plan,
@@ -292,8 +355,9 @@ OPERATIONS = {
             reversible=refund_is_reversible,
             plan=cancellation,
         ),
-    )
+    ),
 }
+FOLLOW_UPS = {"payment": FollowUp("Follow the payment", "refund_payment", payment_of, no_payment)}
 
 
 # What the script proposes
@@ -305,12 +369,15 @@ def script(c: Context) -> Proposal:
         return Claim("The refund request was submitted and accepted.")
     if effect and effect.state is EffectState.REJECTED:
         return Ask("The refund service refused the request. Is there another way to help the customer?")
+    if "amount_minor" in c.input and not c.fresh("left"):
+        return Act(READ_LEFT.name, {})
     return Act(SUBMIT_REFUND.name, {})
 
 
 def remaining(c: Context) -> Charge:
     """What a run that is not complete still needs, at the least."""
     unread = sum(c.fresh(read.fact) is None for read in READS)
+    unread += "amount_minor" in c.input and not c.fresh("left")
     unsent = not c.effect or not c.effect.times_sent
     steps = unread + unsent
     return {Dimension.STEPS: steps, Dimension.TOOL_ATTEMPTS: steps, Dimension.EXTERNAL_WRITES: int(unsent)}
@@ -325,7 +392,7 @@ def question(c: Context, reason: StopReason, found: str) -> str:
     match reason:
         case StopReason.APPROVAL_REQUIRED:
             order_fact = c.facts["order"].data
-            amount = money(order_fact["amount_minor"], order_fact["currency"])
+            amount = money(wanted(c), order_fact["currency"])
             return f"May a refund of {amount} be requested for order {order}?"
         case StopReason.OUTCOME_UNCONFIRMED:
             return f"Did the refund service receive the request for order {order}? {asked} look-ups settled nothing."
@@ -336,7 +403,8 @@ def question(c: Context, reason: StopReason, found: str) -> str:
         case StopReason.FACTS_IN_CONFLICT:
             return f"{found} Which one applies to order {order}?"
         case StopReason.FACTS_MISSING:
-            return f"{found} Can it be supplied at its source?"
+            missing = found or f"{eligible(c).evidence.says.capitalize()}."
+            return f"{missing} Can it be supplied at its source?"
         case StopReason.CREDENTIAL_REFUSED:
             return f"{found} Was the product's credential replaced?"
         case StopReason.ACCESS_REFUSED:
@@ -398,9 +466,9 @@ CUSTOMER_SAYS = Wording(
             "zh": "很抱歉，我们没有找到您可以申请退款的订单，请您核对订单号。",
         },
         Statement.NOT_ELIGIBLE: {
-            "en": "Order {subject} does not qualify for an automatic refund under the current policy. "
-            "You can ask us for an inspection of the item.",
-            "zh": "很抱歉，按照现行政策，订单 {subject} 不符合自动退款的条件。您可以联系我们申请检测商品。",
+            "en": "What was asked for does not qualify for an automatic refund of order {subject} under the current "
+            "policy. You can ask us for an inspection of the item.",
+            "zh": "很抱歉，按照现行政策，您对订单 {subject} 的申请不符合自动退款的条件。您可以联系我们申请检测商品。",
         },
         Statement.REFUSED_BY_SERVICE: {
             "en": "The refund service declined the request for order {subject}. We can advise you on other options.",
@@ -446,10 +514,10 @@ WORKFLOW = Workflow(
     role="refunds desk",
     input_schema=INPUT,
     subject=lambda given: f"order {given['order_id']}",
-    headline=lambda given: f"Refund of order {given['order_id']}",
+    headline=lambda given: f"{'Partial refund' if 'amount_minor' in given else 'Refund'} of order {given['order_id']}",
     goal=lambda given: (
-        f"Submit one refund request for order {given['order_id']}, have the refund service confirm that it was "
-        "accepted, and tell the customer its number."
+        f"Submit one refund request for {'a part of ' if 'amount_minor' in given else ''}order {given['order_id']}, "
+        "have the refund service confirm that it was accepted, and tell the customer its number."
     ),
     acts_for=lambda given, starter: given.get("customer_id") or starter,
     exists=lambda given, acts_for: (
@@ -463,6 +531,7 @@ WORKFLOW = Workflow(
             CHECK_AUTHORITY,
             READ_ORDER,
             READ_POLICIES,
+            READ_LEFT,
             SUBMIT_REFUND,
             LOOK_UP_REFUND,
             READ_REFUND,
@@ -472,6 +541,7 @@ WORKFLOW = Workflow(
     },
     reads=READS,
     operations=OPERATIONS,
+    follow_ups=FOLLOW_UPS,
     authorised=authorised,
     eligible=eligible,
     contract=CONTRACT,

@@ -51,7 +51,7 @@ def test_a_corrected_input_is_read_again_from_the_start_and_completes(engine: En
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [
-        ("colour", "red", "field: must be one of customer_id, order_id."),
+        ("colour", "red", "field: must be one of amount_minor, customer_id, order_id."),
         ("customer_id", "<b>", "value: customer_id:"),
         ("order_id", "A123", "field: order B456 is what this run is about; for another one, start another run."),
     ],

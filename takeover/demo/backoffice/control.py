@@ -114,6 +114,7 @@ def effect(refund: Refund) -> dict[str, object]:
         "operation_key": refund.operation_key,
         "order_id": refund.order_id,
         "request_id": refund.request_id,
+        "amount_minor": refund.amount_minor,
         "state": refund.state,
         "at": refund.made_at,
     }
