@@ -46,7 +46,7 @@ class Proxy:
         self.away = False  # whoever connects is cut off at once, as by a server that is not there
         self.passing = threading.Event()  # cleared: connections are taken and stand, and nothing comes through
         self.passing.set()
-        self.open: set[socket.socket] = set()
+        self.pairs: set[tuple[socket.socket, socket.socket]] = set()  # client and server, connected
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -71,8 +71,16 @@ class Proxy:
 
     def cut(self) -> None:
         """Everybody who is connected, both ways. A plain close() would leave the other side waiting."""
-        for end in list(self.open):
-            _shut(end)
+        for pair in list(self.pairs):
+            for end in pair:
+                _shut(end)
+
+    def reset(self) -> None:
+        """Every client's connection, at once and without a farewell, as by a firewall that forgot it."""
+        for client, server in list(self.pairs):
+            with suppress(OSError):  # it may be over already
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            _shut(server)  # whoever carries this pair closes the client's end then
 
     def _accept(self) -> None:
         while True:
@@ -84,13 +92,13 @@ class Proxy:
 
     def _carry(self, client: socket.socket) -> None:
         with client, self._server() as server:
-            self.open |= {client, server}
+            self.pairs.add((client, server))
             try:
                 self._pass_on(client, server)
             except OSError:
                 pass  # one of the two left
             finally:
-                self.open -= {client, server}
+                self.pairs.discard((client, server))
                 _shut(server)
 
     def _server(self) -> socket.socket:
