@@ -100,6 +100,13 @@ def test_a_long_text_is_cut_and_named_by_its_digest() -> None:
     assert len(text) < prompt.LONGEST_PART + 3_000
 
 
+def test_a_part_of_many_short_texts_is_cut_as_well() -> None:
+    text = shown(context(fact("order", {"lines": ["word"] * 5_000})))
+
+    assert len(text) < prompt.LONGEST_PART + 3_000
+    assert "characters, sha256 " in text
+
+
 def test_what_there_is_no_room_for_is_the_oldest_and_is_counted() -> None:
     facts = [fact(f"page {number}", {"text": [f"{number:02}" * 700] * 4}, minutes_ago=number) for number in range(20)]
 
