@@ -176,3 +176,18 @@ def test_a_webhook_is_an_address_or_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     assert environment.web_address("AUDIT_WEBHOOK") == ""
     monkeypatch.setenv("AUDIT_WEBHOOK", "https://witness.example/seals")
     assert environment.web_address("AUDIT_WEBHOOK") == "https://witness.example/seals"
+
+
+def test_prices_are_two_numbers_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_PRICES", "2.50, 10")
+    assert environment.prices("OPENAI_PRICES") == ("2.50", "10")
+
+    monkeypatch.delenv("OPENAI_PRICES")
+    assert environment.prices("OPENAI_PRICES") is None
+
+
+@pytest.mark.parametrize("given", ["2.5", "1 2 3", "a b", "-1 2", "NaN 1", "Infinity 1", "1e9 1"])
+def test_prices_that_are_none_are_refused(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_PRICES", given)
+    with pytest.raises(ImproperlyConfigured, match=r"^OPENAI_PRICES must be two numbers"):
+        environment.prices("OPENAI_PRICES")

@@ -13,6 +13,7 @@ import httpx2
 
 from runs.agents import prompt
 from runs.agents.model import MOST_TOKENS, tokens_and_cost
+from runs.domain.budget import Dimension
 from runs.domain.errors import Failure
 from runs.domain.redaction import clean, clean_text
 from runs.tools.http import HttpService, failure_of, json_object
@@ -111,7 +112,8 @@ def _result(
         "arguments": arguments,
         "model": _word(data.get("model")) or call.params["model"],
         "prompt_version": call.params["prompt_version"],
-        "tokens": dict(zip(("put_in", "got_out"), tokens, strict=True)) if used else "not said",
+        "input_tokens": used and used[Dimension.INPUT_TOKENS],
+        "output_tokens": used and used[Dimension.OUTPUT_TOKENS],
     }
     return Result(answer, says, reference=_word(data.get("id")), used=used)
 

@@ -60,7 +60,7 @@ def _consult(tool: Tool, workflow: Workflow, context: Context) -> Proposal:
     model = CONFIGURED.get(tool.service)
     if model is None:
         return Ask(f"No key for the service {tool.service!r} is configured, so no model can be asked. Who goes on?")
-    if Dimension.COST in workflow.budgets and model.prices is None:
+    if Dimension.COST in {*workflow.turns, *workflow.budgets} and model.prices is None:
         return Ask(f"This workflow limits what it costs, and no prices of {model.name} are configured. Who goes on?")
     asked = prompt.ask(workflow, context)
     params = {

@@ -40,6 +40,9 @@ class Fault:
     cut: bool = False  # half of the body, and then the connection ends
 
 
+Answer = Says | Fault | Callable[[dict[str, Any]], Says | Fault]
+
+
 def call(name: str, **arguments: Any) -> Says:
     return Says(calls=((name, arguments),))
 
@@ -53,7 +56,7 @@ class Provider(ThreadingHTTPServer):
         self.forget()
 
     def forget(self) -> None:
-        self.answers: list[Says | Fault | Callable[[dict[str, Any]], Says | Fault]] = []
+        self.answers: list[Answer] = []
         self.asked: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
 

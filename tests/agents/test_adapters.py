@@ -97,7 +97,7 @@ def test_without_prices_no_cost_is_made_up(ask: Ask) -> None:
 def test_what_is_no_number_of_tokens_leaves_all_that_was_set_aside_spent(count: object, ask: Ask) -> None:
     result = ask(Says(calls=(("claim_completion", {"says": "Done."}),), got_out=count))
 
-    assert (result.used, result.data["tokens"]) == (None, "not said")
+    assert (result.used, result.data["output_tokens"]) == (None, None)
 
 
 def test_an_answer_without_usage_is_taken_and_all_that_was_set_aside_is_spent(ask: Ask) -> None:
