@@ -208,7 +208,11 @@ for _service, _address, _model, _limit in (
             "limit_name": env.text(f"{_name}_LIMIT_NAME", _limit),
         }
 
-WORKFLOWS = ["runs.workflows.refund_request"]
+WORKFLOWS = [
+    "runs.workflows.refund_request",
+    "runs.workflows.workshop_booking",
+    "runs.workflows.booking_cancellation",
+]
 
 LOGGING = {
     "version": 1,
