@@ -36,16 +36,17 @@ class Workshops(Engine):
     # What people do at the service
 
     def change_event(self, event_id: str = EVENT, **fields: Any) -> None:
-        self._put(f"events/{event_id}", fields)
+        self.back_office.change("events", event_id, **fields)
 
     def change_participant(self, **fields: Any) -> None:
-        self._put(f"participants/{PARTICIPANT}", fields)
+        self.back_office.change("participants", PARTICIPANT, **fields)
 
     def hand_confirmation(self, run: Run, holder: str | None) -> None:
-        self._put(f"bookings/{run.effects.first().operation_key}", {"confirmation_held_by": holder})  # type: ignore[union-attr]
+        booking = run.effects.get(operation="submit_booking")
+        self.back_office.change("bookings", booking.operation_key, confirmation_held_by=holder)
 
     def decide(self, run: Run, state: str) -> None:
-        self._put(f"bookings/{run.effects.get().operation_key}", {"state": state})
+        self.back_office.change("bookings", run.effects.get().operation_key, state=state)
 
     def somebody_books(self, key: str, participant_id: str, event_id: str = EVENT, price_minor: int = 25_00) -> Any:
         """A seat that somebody else books."""
@@ -54,9 +55,6 @@ class Workshops(Engine):
         answer = self.back_office.client.post("/bookings", json=body, headers=headers)
         answer.raise_for_status()
         return answer.json()
-
-    def _put(self, path: str, fields: dict[str, Any]) -> None:
-        self.back_office.client.put(f"/control/{path}", json=fields).raise_for_status()
 
 
 def stopped_as(run: Run) -> tuple[str, str]:
