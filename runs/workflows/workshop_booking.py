@@ -328,9 +328,15 @@ OPERATIONS = {
 
 
 def what_was_booked(c: Context) -> dict[str, Any]:
-    """What a run that cancels it starts from. Without a booking there is no number, and nothing to start."""
+    """What a run that cancels it starts from."""
     effect = c.write(SUBMIT_BOOKING.name)
     return {**c.input, "booking_id": number_of(effect) if effect else ""}
+
+
+def nothing_to_cancel(c: Context) -> str:
+    effect = c.write(SUBMIT_BOOKING.name)
+    stands = effect and effect.state is EffectState.CONFIRMED
+    return "" if stands else "No booking of this run stands, so there is none to cancel."
 
 
 # What the script proposes
@@ -516,7 +522,7 @@ WORKFLOW = Workflow(
     contract=CONTRACT,
     checks=checks,
     script=script,
-    follow_ups={"cancel": FollowUp("Cancel the booking", "booking_cancellation", what_was_booked)},
+    follow_ups={"cancel": FollowUp("Cancel the booking", "booking_cancellation", what_was_booked, nothing_to_cancel)},
     budgets={
         # A clean booking takes four steps (test_what_a_clean_booking_costs); one that is approved, refused once for the
         # rate and proven absent once takes twelve (test_the_longest_way_leaves_a_third_of_the_steps), and half as many

@@ -28,9 +28,12 @@ class Workshops(Engine):
         return self.carry_on(self.begin(event_id, **given))
 
     def cancel(self, booked: Run, **given: Any) -> Run:
-        """The run that undoes a booking after its own has ended."""
-        wanted = {**booked.input, "booking_id": number(booked), **given}
-        run, _ = starting.start("booking_cancellation", wanted, person("support"))
+        """The run that undoes a booking after its own has ended; `given`: somebody starts it by hand, otherwise."""
+        if given:
+            wanted = {**booked.input, "booking_id": number(booked), **given}
+            run, _ = starting.start("booking_cancellation", wanted, person("support"))
+        else:
+            run, _ = starting.follow_up(booked.pk, "cancel", person("support"))
         return self.carry_on(run)
 
     # What people do at the service

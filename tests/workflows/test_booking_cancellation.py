@@ -47,6 +47,7 @@ def test_a_booking_is_cancelled_by_a_run_of_its_own_and_the_one_that_booked_stay
     [call] = desk.calls(EVENT, "cancel")
     assert call["operation_key"] == run.effects.get().operation_key != booked.effects.get().operation_key
     assert told(run) == "Booking B-5001 is cancelled."
+    assert run.follows_id == booked.pk
     booked.refresh_from_db()
     assert (stopped_as(booked), set(contract(booked).values())) == (("COMPLETED", "contract_met"), {"MET"})
 
@@ -195,6 +196,12 @@ def test_a_stranger_cancels_nothing_and_reads_nothing(desk: Workshops, booked: R
     assert actions(run) == ["check_booking_authority"]
     assert "B-5001" not in told(run)
     assert standing(desk) == ["accepted"]
+
+
+def test_where_no_booking_stands_there_is_none_to_cancel(desk: Workshops) -> None:
+    full = desk.booking("W301")
+    with pytest.raises(Refused, match="No booking of this run stands"):
+        starting.follow_up(full.pk, "cancel", person("support"))
 
 
 @pytest.mark.parametrize(
