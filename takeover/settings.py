@@ -209,6 +209,11 @@ for _service, _address, _model, _limit in (
         }
 
 WORKFLOWS = ["runs.workflows.refund_request", "runs.workflows.refund_payment"]
+WORKFLOWS = [
+    "runs.workflows.refund_request",
+    "runs.workflows.workshop_booking",
+    "runs.workflows.booking_cancellation",
+]
 
 LOGGING = {
     "version": 1,

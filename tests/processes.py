@@ -184,7 +184,11 @@ class BackOffice:
         self.client.delete("/control/faults", params={"order_id": order_id}).raise_for_status()
 
     def change_order(self, order_id: str, **fields: Any) -> None:
-        self.client.put(f"/control/orders/{order_id}", json=fields).raise_for_status()
+        self.change("orders", order_id, **fields)
+
+    def change(self, controls: str, name: str, **fields: Any) -> None:
+        """Changes, or creates, what the service knows: `controls` is orders, events, participants or bookings."""
+        self.client.put(f"/control/{controls}/{name}", json=fields).raise_for_status()
 
     def settle(self, operation_key: str, state: str) -> None:
         """The service makes up its mind about a refund: accepted or rejected."""

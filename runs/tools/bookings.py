@@ -5,9 +5,10 @@ from typing import Any
 from urllib.parse import quote
 
 from runs.domain.effects import Answer, names
+from runs.domain.errors import Failure
 from runs.domain.states import StepKind
 from runs.tools import receipts
-from runs.tools.tool import Call, Result, Service, Tool
+from runs.tools.tool import Call, Result, Service, Tool, ToolFailed
 
 SERVICE = "back_office"
 WHO = "The workshop service"
@@ -49,10 +50,15 @@ def _read_seat(service: Service, call: Call, until: float) -> Result:
 
 
 def _read_booking(service: Service, call: Call, until: float) -> Result:
-    """How one booking stands now, and who relies on it: decides whether it can still be undone."""
+    """How one booking stands now, and who relies on it: decides whether it can still be undone.
+
+    Where the call names a seat, a booking of another one is not shown, and not said to exist.
+    """
     number = call.params["booking_id"]
     _, data = service.request("GET", f"/bookings/{_segment(number)}", until=until)
     _about_this(data, {"booking_id": number})
+    if not names(data, call.params):
+        raise ToolFailed(Failure("not_found", f"There is no booking {number} for this seat."))
     if "confirmation_held_by" not in data:
         raise receipts.invalid_output("The answer does not say who holds the confirmation.")
     holder = "nobody" if data["confirmation_held_by"] is None else "somebody"

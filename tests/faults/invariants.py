@@ -31,6 +31,9 @@ CALL_OF = {
     "read_order": "orders",
     "read_policies": "policies",
     "read_refund": "lookup",  # before it is undone
+    "read_event": "events",
+    "read_seat": "bookings",
+    "read_booking": "bookings",
 }
 TOOK_PLACE = {EffectState.CONFIRMED, EffectState.COMPENSATED}
 DID_NOT = {EffectState.PLANNED, EffectState.APPROVED, EffectState.ABSENT, EffectState.REJECTED}
@@ -106,9 +109,10 @@ def _look(runs: Iterable[UUID], ledger: Row, resting: bool) -> Iterable[Seen]:
 
 
 def _asks_for(run: Run, call: Row) -> bool:
-    """Whether a call without a key is this run's: about its order, of which one run at a time is open."""
+    """Whether a call without a key is this run's: about its order or event, of which one run at a time is open."""
     at, ended = datetime.fromisoformat(call["at"]), run.state in FINAL and run.stopped_at
-    return bool(call["order_id"] == run.input["order_id"] and run.created_at <= at and (not ended or at <= ended))
+    subject = run.input.get("order_id") or run.input["event_id"]
+    return bool(call["order_id"] == subject and run.created_at <= at and (not ended or at <= ended))
 
 
 def one_write_takes_effect_once(seen: Seen) -> Iterable[str]:
@@ -134,8 +138,15 @@ def one_write_takes_effect_once(seen: Seen) -> Iterable[str]:
 
 
 def duplicates(ledger: Row) -> list[str]:
-    """I1, of all orders together: two effects for one, and writes that were sent again after they had taken effect."""
-    standing = Counter(effect["order_id"] for effect in ledger["effects"] if effect["state"] != "cancelled")
+    """I1, of all orders together: two effects for one, and writes that were sent again after they had taken effect.
+
+    An event has one for each participant.
+    """
+    standing = Counter(
+        " for ".join(filter(None, (effect["order_id"], effect.get("participant_id"))))
+        for effect in ledger["effects"]
+        if effect["state"] != "cancelled"
+    )
     took_effect = {effect["operation_key"]: effect["at"] for effect in ledger["effects"]}
     again = Counter(
         call["operation_key"]

@@ -23,6 +23,7 @@ from runs.models import Run
 PAST = "2000-01-01T00:00Z"
 ROUNDS = 30  # passes of the sweeper after which a story that still moves will never end
 APPROVED_BY_A_PERSON = {"amount_minor": 249_00}
+LET_IN_BY_THE_ORGANISER = {"admission": "organiser"}
 
 Event = tuple[str, Move, dict[str, Any], str]  # who sends, what, with which payload, in answer to which plan
 Reaction = Callable[[Run], Event | None]
@@ -61,12 +62,27 @@ def said(run: Run, move: Move) -> "QuerySet[Any]":
 
 
 @dataclass(frozen=True)
+class Subject:
+    """What the runs of a workflow are about. Each attempt has one of its own, made for it at the service."""
+
+    workflow: str
+    called: str  # the field of the input in which it stands
+    controls: str  # of the service, by which it is made
+    others: Mapping[str, str] = field(default_factory=dict)  # what else stands in the input
+
+
+ORDER = Subject("refund_request", "order_id", "orders")
+EVENT = Subject("workshop_booking", "event_id", "events", {"participant_id": "P-301"})
+
+
+@dataclass(frozen=True)
 class Story:
     ends: tuple[Outcome, str]  # and the stop's reason
-    faults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of this order, by name
+    faults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of this order or event, by name
     order: Mapping[str, Any] = field(default_factory=dict)  # what is special about it
     reacts: Reaction = nobody_acts
     settings: Mapping[str, Any] = field(default_factory=dict)
+    about: Subject = ORDER
 
 
 COMPLETED = (Outcome.COMPLETED, "contract_met")
@@ -97,11 +113,21 @@ STORIES = {
         {"pending": {"lookups": 1}},
         reacts=somebody_withdraws_what_arrived,
     ),
+    "booking": Story(COMPLETED, about=EVENT),
+    "booking, answer lost": Story(COMPLETED, {"answer_lost": {"times": 1}}, about=EVENT),
+    "booking, never arrived": Story(COMPLETED, {"timeout_before_effect": {"times": 1, "seconds": 0}}, about=EVENT),
+    "booking, let in": Story(COMPLETED, order=LET_IN_BY_THE_ORGANISER, reacts=somebody_approves, about=EVENT),
+    "booking, undone": Story(
+        (Outcome.CANCELLED, "cancelled_compensated"),
+        {"pending": {"lookups": 1}},
+        reacts=somebody_undoes,
+        about=EVENT,
+    ),
 }
 
 
 def play(story: Story, order_id: str, unseen: Callable[[], AbstractContextManager[None]]) -> None:
-    """Carry the story of this order on until nothing moves any more.
+    """Carry the story of this order or event on until nothing moves any more.
 
     `unseen` covers what is the test's own doing: looking at the rows, and letting time pass.
     """
@@ -110,7 +136,8 @@ def play(story: Story, order_id: str, unseen: Callable[[], AbstractContextManage
     with unseen():
         people = {person.username: person for person in User.objects.all()}
     # Who got no answer asks again, under the same key.
-    run, _ = starting.start("refund_request", {"order_id": order_id}, people["support"], request_key=order_id)
+    given = {story.about.called: order_id, **story.about.others}
+    run, _ = starting.start(story.about.workflow, given, people["support"], request_key=order_id)
     for _ in range(ROUNDS):
         Sweeper().sweep()
         with unseen():

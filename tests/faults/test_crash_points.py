@@ -81,6 +81,7 @@ def test_who_stood_still_and_was_taken_for_dead_changes_nothing_afterwards(trial
 BROKEN = [  # the story, what is broken in it, where somebody dies (nowhere: nobody), and the invariants that say so
     ("write", "the_intent_is_committed_after_the_call", "after POST", {"I2"}),
     ("answer lost", "silence_is_taken_for_absence", "", {"I1", "I7"}),
+    ("booking, answer lost", "silence_is_taken_for_absence", "", {"I1", "I7"}),
     ("write", "acceptance_is_taken_for_a_refusal", "", {"I1", "I8"}),
     ("write", "a_call_is_charged_once_it_is_over", "before GET /orders", {"I5"}),
     ("write", "what_somebody_held_is_passed_over", "before GET /orders", {"I3", "I10"}),

@@ -3,6 +3,8 @@
 import itertools
 from uuid import UUID
 
+from django.db.models import Q
+
 from runs.domain.budget import Dimension
 from runs.domain.states import Outcome, StopReason
 from runs.models import Run
@@ -37,9 +39,9 @@ class Trials:
         return attempt.points
 
     def lay_out(self, story: str) -> str:
-        """An order of its own for this attempt, with the story's faults."""
+        """An order or event of its own for this attempt, with the story's faults."""
         order = f"K{next(self.numbers):05}"
-        self.office.change_order(order, **STORIES[story].order)
+        self.office.change(STORIES[story].about.controls, order, **STORIES[story].order)
         for fault, parameters in STORIES[story].faults.items():
             self.office.fault(order, fault, **parameters)
         return order
@@ -57,7 +59,7 @@ class Trials:
                 missed = [] if deaths else [f"Point {point} never came: {attempt.ended}"]
                 return found + missed + self._found(story, order, attempt, deaths)
             deaths.append(str(attempt.points[-1]))
-            lines = violations(self._runs(order), self._ledger(order), resting=False)
+            lines = violations(_runs(order), self._ledger(order), resting=False)
             found += [f"{line} (at once after a death {deaths[-1]})" for line in lines]
         return found + self._found(story, order, self._play(story, order, broken=broken), deaths)
 
@@ -85,8 +87,8 @@ class Trials:
         return self.server.play(story, order, at=at, broken=broken, then=then)
 
     def _found(self, story: str, order: str, attempt: Attempt, deaths: list[str]) -> list[str]:
-        found = violations(self._runs(order), self._ledger(order))
-        runs = list(Run.objects.filter(input__order_id=order))
+        found = violations(_runs(order), self._ledger(order))
+        runs = list(Run.objects.filter(_is_about(order)))
         if attempt.ended != "done":
             found.append(f"I3: the process that carried {order} on did not come to an end: {attempt.ended}")
         elif len(runs) != 1 or not self._ended_well(runs[0], story, deaths):
@@ -100,9 +102,14 @@ class Trials:
         used_up = deaths and run.ledger.left(Dimension.STATUS_CHECKS) == 0
         return ended == STORIES[story].ends or bool(used_up and ended in WITHOUT_LOOK_UPS)
 
-    def _runs(self, order: str) -> list[UUID]:
-        return list(Run.objects.filter(input__order_id=order).values_list("pk", flat=True))
-
     def _ledger(self, order: str) -> dict[str, list[dict[str, object]]]:
         found: dict[str, list[dict[str, object]]] = self.office.ledger(order)
         return found
+
+
+def _runs(order: str) -> list[UUID]:
+    return list(Run.objects.filter(_is_about(order)).values_list("pk", flat=True))
+
+
+def _is_about(order: str) -> Q:
+    return Q(input__order_id=order) | Q(input__event_id=order)
