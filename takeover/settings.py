@@ -208,7 +208,10 @@ for _service, _address, _model, _limit in (
             "limit_name": env.text(f"{_name}_LIMIT_NAME", _limit),
         }
 
-WORKFLOWS = ["runs.workflows.refund_request"]
+WORKFLOWS = [
+    "runs.workflows.refund_request",
+    "runs.workflows.market_scan",
+]
 
 LOGGING = {
     "version": 1,
