@@ -481,7 +481,7 @@ def question(c: Context, reason: StopReason, found: str) -> str:
             return what_is_open(c)
         case StopReason.QUESTION_ASKED:
             own = what_is_open(c)
-            return own if found in {"", own} else f"{own} The agent asks: “{found}”"
+            return own if found in {"", own} else f"The agent: “{found}” {own}"
         case StopReason.FACTS_IN_CONFLICT:
             return f"{found} Which entry applies?"
         case StopReason.FACTS_MISSING:

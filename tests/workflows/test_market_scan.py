@@ -8,14 +8,15 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from pytest_django.fixtures import Settings
 
-from runs import case, interventions
+from runs import case
 from runs.agents.policies import MODELS, POLICIES
 from runs.domain.budget import Dimension
 from runs.domain.contract import Fact
 from runs.domain.decision import FactsState
 from runs.domain.proposals import Act, Claim, Consult, Proposal
 from runs.domain.states import StepKind
-from runs.interventions import Refused
+from runs.interventions import starting
+from runs.interventions.refusals import Refused
 from runs.models import Run
 from runs.tools.tool import Call, Result, Service, Tool
 from runs.workflows.definition import Context, Workflow
@@ -47,7 +48,7 @@ SOUND: list[Quotation] = [FIRST, SECOND, RIVALS, SALES]
 
 class Scans(Engine):
     def begin(self, brief_id: str, by: str = "support", policy: str = "", **given: Any) -> Run:
-        run, _ = interventions.start("market_scan", {"brief_id": brief_id, **given}, person(by), policy=policy)
+        run, _ = starting.start("market_scan", {"brief_id": brief_id, **given}, person(by), policy=policy)
         return run
 
     def scan(self, brief_id: str, **given: Any) -> Run:
