@@ -29,7 +29,7 @@ RECENT = timedelta(days=365)
 VOICES = 2  # of each kind that are quoted, where there are as many: who disagrees has to be heard
 MOST_CHECKED = 8  # sources
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*")
-LONGEST_QUERY = 100  # characters
+LONGEST_QUERY, LONGEST_SENTENCE = 100, 400  # characters
 
 INPUT = {
     "type": "object",
@@ -192,12 +192,16 @@ def bears_out(c: Context, quotation: Mapping[str, Any]) -> Judgement:
         return unknown(f"{number} was not read again yet")
     if not source.data["exists"]:
         return unmet(source.evidence(f"the library has no source {number}"))
-    # A whole sentence: half of one may say the opposite.
-    if sentence not in SENTENCE_END.split(source.data["sections"].get(kind, "")):
+    if not _says(source.data, kind, sentence):
         return unmet(source.evidence(f"{number} does not say on {kind}: “{sentence}”"))
     if says := objection(c, source.data):
         return unmet(source.evidence(f"{number} {says}"))
     return met(source.evidence(f"“{sentence}” ({number}, {source.data['publisher']}, {source.data['published_on']})"))
+
+
+def _says(source: Mapping[str, Any], kind: str, sentence: str) -> bool:
+    """Whether a source has this sentence, and all of it: half of one may say the opposite."""
+    return sentence in SENTENCE_END.split(source.get("sections", {}).get(kind, ""))
 
 
 def _borne_out(c: Context, kind: str) -> list[Evidence]:
@@ -269,6 +273,7 @@ SCOPES = {
     "one_source": Scope("One source on the market is enough", frozenset({"second_source"})),
     "without_sales": Scope("Without evidence on sales", frozenset({"sales"})),
     "without_competitors": Scope("Without evidence on competitors", frozenset({"competitors"})),
+    "sources_only": Scope("Two sources on the market and nothing else", frozenset({"competitors", "sales"})),
     "side_by_side": Scope("Figures that contradict each other stand side by side", frozenset({"agree"})),
 }
 
@@ -339,7 +344,7 @@ OPERATIONS = {
                         "properties": {
                             "kind": {"type": "string", "enum": list(KINDS)},
                             "source_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$"},
-                            "sentence": {"type": "string", "minLength": 10, "maxLength": 400},
+                            "sentence": {"type": "string", "minLength": 1, "maxLength": LONGEST_SENTENCE},
                         },
                         "required": ["kind", "source_id", "sentence"],
                         "additionalProperties": False,
@@ -384,11 +389,12 @@ def _quotable(c: Context, kind: str) -> list[Mapping[str, Any]]:
     """Of what was found, the first voices whose sentence was not refuted since the last stop."""
 
     def holds(row: Mapping[str, Any]) -> bool:
+        if not 0 < len(row["excerpt"]) <= LONGEST_SENTENCE:
+            return False
         read = c.facts.get(_re_read(row["source_id"]))
         if not read or read.stretch < c.stretch:
             return True
-        says_so = row["excerpt"] in read.data.get("sections", {}).get(kind, "")
-        return says_so and not objection(c, read.data)
+        return _says(read.data, kind, row["excerpt"]) and not objection(c, read.data)
 
     return _independent(c, [row for row in _found(c, kind) if holds(row)])[:VOICES]
 

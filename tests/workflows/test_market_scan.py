@@ -221,6 +221,97 @@ def test_figures_that_contradict_each_other_go_to_a_person_with_both(scans: Scan
         assert figure in str(quoted(run))
 
 
+# Less will do: the scope is narrowed
+
+
+def narrow(scans: Scans, run: Run, scope: str, by: str = "support", answers: str = "") -> Run:
+    return scans.send(run, "scope_narrowed", by, answers, scope=scope, reason="Less will do.")
+
+
+def test_the_requester_narrows_the_scope_and_a_new_version_of_the_contract_completes(scans: Scans) -> None:
+    run = scans.scan("M103")
+    before = package(run)
+
+    run = narrow(scans, run, "without_sales")
+
+    assert stopped_as(run) == ("COMPLETED", "contract_met")
+    assert (run.scope, run.contract_version) == ("without_sales", 2)
+    assert "sales" not in values(run)
+    assert "sales" in {row["name"] for row in before["contract"]}  # the one before stays on record as it was
+    assert run.handoffs.get().package == before
+
+
+def test_budgets_go_on_from_where_they_were_when_the_scope_is_narrowed(scans: Scans) -> None:
+    run = scans.scan("M103")
+    spent = run.budget["steps"][2]
+
+    run = narrow(scans, run, "without_sales")
+
+    # Authority, brief, register, and the three sources once more: nothing is searched for again.
+    assert run.budget["steps"][2] == spent + 6
+    assert len(scans.searched("M103")) == 4
+    assert scans.read("S-301") == [200, 200]
+
+
+def test_what_somebody_else_proposes_moves_nothing_until_the_requester_confirms_it(scans: Scans) -> None:
+    run = narrow(scans, scans.scan("M103"), "without_sales", by="alice")
+    assert (run.outcome, run.scope) == ("NEEDS_HUMAN", "")
+
+    run = narrow(scans, run, "without_sales", by="support", answers=str(run.inbox.get().pk))
+    assert (run.outcome, run.scope) == ("COMPLETED", "without_sales")
+
+
+def test_nobody_but_the_requester_confirms_a_narrower_scope(scans: Scans) -> None:
+    run = narrow(scans, scans.scan("M103"), "without_sales", by="alice")
+    with pytest.raises(Refused):
+        narrow(scans, run, "without_sales", by="supervisor", answers=str(run.inbox.get().pk))
+    assert Run.objects.get(pk=run.pk).scope == ""
+
+
+def test_a_scope_that_is_none_is_refused_with_those_there_are(scans: Scans) -> None:
+    run = scans.scan("M103")
+    with pytest.raises(Refused) as refused:
+        narrow(scans, run, "without_checks")
+    assert refused.value.field == "scope"
+    assert "without_sales" in refused.value.message
+
+
+def test_a_narrower_scope_that_does_not_cover_what_is_missing_asks_again(scans: Scans) -> None:
+    run = narrow(scans, scans.scan("M103"), "one_source")
+
+    assert run.outcome == "NEEDS_HUMAN"
+    assert "lacks evidence on sales" in package(run)["question"]
+
+
+def test_a_source_that_went_away_while_a_person_thought_about_it_is_not_counted(scans: Scans) -> None:
+    """What was checked before the stop completes nothing after it."""
+    run = scans.scan("M102")
+    assert ("market", "S-201") in {(kind, number) for kind, number, _ in quoted(run)}
+    scans.back_office.fault("S-201", "source_withdrawn")
+
+    run = narrow(scans, run, "one_source")
+
+    assert "S-201" not in {number for _, number, _ in quoted(run)}
+    assert stopped_as(run) == ("NEEDS_HUMAN", "sources_exhausted")  # it alone wrote about competitors
+
+
+def test_contradicting_figures_may_stand_side_by_side_once_that_is_agreed_to(scans: Scans) -> None:
+    run = narrow(scans, scans.scan("M104"), "side_by_side")
+
+    assert stopped_as(run) == ("COMPLETED", "contract_met")
+    assert {number for kind, number, _ in quoted(run) if kind == "sales"} == {"S-401", "S-403"}
+
+
+def test_going_on_without_a_change_searches_once_more_and_asks_again(scans: Scans) -> None:
+    run = scans.scan("M102")
+    run = scans.send(run, "resumed_after_review", "supervisor", reason="New texts have come in.")
+
+    assert stopped_as(run) == ("NEEDS_HUMAN", "sources_exhausted")
+    assert [kind for kind, _ in scans.searched("M102")].count("market") > 3
+    assert run.handoffs.count() == 2
+    package(run)
+
+
 # Limits
 
 

@@ -54,6 +54,7 @@ SCOPES = {
     "one_source": frozenset({"second"}),
     "without_sales": frozenset({"sales"}),
     "without_competitors": frozenset({"competitors"}),
+    "sources_only": frozenset({"competitors", "sales"}),
     "side_by_side": frozenset({"agree"}),
 }
 
@@ -101,7 +102,7 @@ class Chance(Random):
         return {
             "kind": self.choice(KINDS),
             "source_id": self.choice([*NUMBERS, "S-999"]),
-            "sentence": self.choice([*SENTENCES, "Kettles are wanted", "Nothing of the kind was ever said."]),
+            "sentence": self.choice([*SENTENCES, "Kettles are wanted", "", "Nothing of the kind was ever said."]),
         }
 
 
