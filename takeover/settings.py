@@ -213,6 +213,9 @@ WORKFLOWS = [
     "runs.workflows.refund_request",
     "runs.workflows.workshop_booking",
     "runs.workflows.booking_cancellation",
+WORKFLOWS = [
+    "runs.workflows.refund_request",
+    "runs.workflows.market_scan",
 ]
 
 LOGGING = {

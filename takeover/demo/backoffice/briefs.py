@@ -13,6 +13,7 @@ class Brief:
     topic: str  # as the library's sources name it
     language: str
     commissioned_by: str
+    open: bool = True
     version: int = 1
 
 
@@ -36,6 +37,7 @@ BRIEFS = {
         Brief(
             "M105", "tidal kettles", "Havenport", "tidal kettles in Havenport", "en", "U-92"
         ),  # nothing is held on it
+        Brief("M106", "electric cargo bikes", "Westerby", "electric cargo bikes in Westerby", "en", "U-93", open=False),
     )
 }
 
