@@ -212,6 +212,7 @@ WORKFLOWS = [
     "runs.workflows.refund_request",
     "runs.workflows.workshop_booking",
     "runs.workflows.booking_cancellation",
+    "runs.workflows.research_report",
 ]
 
 LOGGING = {

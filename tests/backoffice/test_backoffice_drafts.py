@@ -183,7 +183,8 @@ def test_what_was_changed_meanwhile_is_not_revised(office: Office) -> None:
     revise(office)
     response = revise(office, "r2", GAPS, version=1)
 
-    assert (response.status_code, response.json()["reason"]) == (409, "changed_meanwhile")
+    assert (response.status_code, response.json()["field"]) == (422, "version")
+    assert look_up(office, "r2")["found"] is False
 
 
 def test_a_revision_of_another_report_s_draft_is_not_found(office: Office) -> None:

@@ -10,7 +10,17 @@ from starlette.routing import Route
 from takeover.demo.backoffice import inputs, seed
 from takeover.demo.backoffice.answers import Answer, Refusal, error, invalid, now
 from takeover.demo.backoffice.calls import STATUS, Reader, Work, endpoint, key_reused, ruling
-from takeover.demo.backoffice.drafts import Draft, Drafts, Finding, Section, Wanted, Written, digest_of, review
+from takeover.demo.backoffice.drafts import (
+    ChangedMeanwhile,
+    Draft,
+    Drafts,
+    Finding,
+    Section,
+    Wanted,
+    Written,
+    digest_of,
+    review,
+)
 from takeover.demo.backoffice.faults import Kind
 from takeover.demo.backoffice.store import KeyReused, Refused, State, Store, Strike, Unknown
 
@@ -109,6 +119,9 @@ def write(request: Request, wanted: Wanted) -> Work:
             return key_reused()
         except Unknown:
             return report_unknown(wanted.report_id)
+        except ChangedMeanwhile as changed:
+            message = f"The draft was changed meanwhile and is in version {changed.version} now; read it again."
+            return error(422, "invalid_input", message, field="version")
         facts = misnamed(receipt(written), strike)
         if written.state is State.REJECTED:
             return Answer(409, {"code": "refused", "message": "The office does not take this.", **facts})

@@ -162,6 +162,14 @@ class Written:
         return mine == (wanted.report_id, wanted.revises, wanted.base_version, wanted.sections)
 
 
+class ChangedMeanwhile(Exception):
+    """The draft is not in the version any more that was read."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(version)
+        self.version = version
+
+
 # The review
 
 
@@ -398,7 +406,9 @@ def _objection(db: sqlite3.Connection, assignment: Assignment, wanted: Wanted) -
             raise Unknown
         if draft.state != STANDING:
             return f"already_{draft.state}"
-        return None if draft.version == wanted.base_version else "changed_meanwhile"
+        if draft.version != wanted.base_version:
+            raise ChangedMeanwhile(draft.version)
+        return None
     standing = db.execute(
         "SELECT state FROM draft_writes WHERE report_id = ? AND revises = '' AND state IN ('pending', 'accepted')",
         (wanted.report_id,),
