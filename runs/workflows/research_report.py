@@ -1,9 +1,9 @@
 """Research and report: find the sources that an assignment asks for, verify them, and write one draft that quotes them.
 
 The story: may this person write this report, and what does it have to answer? Search once, read what counts until
-there is enough of it, and hold each source against its listing and against the others. Then plan the draft, let a person
-approve exactly that plan, and write it once under one operation key. Afterwards somebody else looks: the draft is read
-back and reviewed by rules that know nothing of who wrote it, and only the sections that fail go back.
+there is enough of it, and hold each source against its listing and against the others. Then plan the draft, let a
+person approve exactly that plan, and write it once under one operation key. Afterwards somebody else looks: the draft
+is read back and reviewed by rules that know nothing of who wrote it, and only the sections that fail go back.
 
 A draft is not a publication: to let it out of the house is the editors' own business.
 """
@@ -30,7 +30,7 @@ from runs.tools.reports import (
     digest_of,
 )
 from runs.tools.sources import KINDS, READ_SOURCE, SEARCH_SOURCES, UNDATED
-from runs.workflows.definition import Assertion, Check, Context, Read, Reading, Undo, Workflow, Writing
+from runs.workflows.definition import Assertion, Check, Context, Read, Reading, Scope, Undo, Workflow, Writing
 
 RECENT = timedelta(days=365)
 LONGEST_QUOTE = 600  # characters of a source in a draft
@@ -59,7 +59,7 @@ def assignment_is_complete(assignment: Fact) -> tuple[FactsState, str]:
         return FactsState.COMPLETE, ""  # nothing more is told to a stranger, and nothing more is needed to decline
     wanted = {
         "question": is_text,
-        "search": is_text,
+        "topic": is_text,
         "kind": lambda value: value in KINDS,
         "publishers": is_list_of_texts,
         "sources": lambda value: type(value) is int and value > 0,
@@ -141,7 +141,7 @@ def is_known(c: Context) -> bool:
 
 
 def candidates(c: Context) -> list[Mapping[str, Any]]:
-    """What searches listed and may count: of the wanted kind, from a publisher that counts, and recent. Each once."""
+    """What searches listed and may count: on the topic, of the wanted kind, of a publisher that counts, and recent."""
     found: dict[str, Mapping[str, Any]] = {}
     for name in sorted(name for name in c.facts if name.startswith("search ")):
         for result in c.facts[name].data["results"]:
@@ -152,7 +152,7 @@ def candidates(c: Context) -> list[Mapping[str, Any]]:
 
 def may_count(assignment: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
     return (
-        result["kind"] == assignment["kind"]
+        (result["topic"], result["kind"]) == (assignment["topic"], assignment["kind"])
         and result["publisher"] in assignment["publishers"]
         and is_recent(result["published_on"], assignment["business_date"])
     )
@@ -297,15 +297,15 @@ def draft_id(c: Context) -> str:
 
 
 def read_back(c: Context) -> Fact | None:
-    """The draft as it was read since the last write took effect."""
+    """The draft as it was read since the last answer to a write."""
     back = c.facts.get("draft")
-    answered = [effect.answered_at for effect in c.effects if effect.state is EffectState.CONFIRMED]
-    return back if back and all(at and at <= back.at for at in answered) else None
+    answered = [effect.answered_at for effect in c.effects if effect.answered_at]
+    return back if back and all(at <= back.at for at in answered) else None
 
 
 def checks(c: Context) -> Sequence[Check]:
-    """Read back once after each write, and once more after each stop: meanwhile somebody may have put it right."""
-    if not draft_id(c) or (read_back(c) and c.fresh("draft")):
+    """Read back once after each write. Who changes the draft later makes a new version, and no old one is revised."""
+    if not draft_id(c) or read_back(c):
         return ()
     return (Check("draft", READ_DRAFT.name, {"draft_id": draft_id(c)}, "the draft as it was written, and its review"),)
 
@@ -518,25 +518,33 @@ OPERATIONS: Mapping[str, Reading | Writing] = {
 }
 
 
+DISPUTED = "disputed"
+SCOPES = {
+    DISPUTED: Scope(
+        "Write it although the sources contradict each other; the draft names both", frozenset({"facts_verified"})
+    )
+}
+
+
 # What the script proposes
 
 
 def script(c: Context) -> Proposal:
     assignment = assignment_of(c)
     if not has_searched(c):
-        return Act(SEARCH_SOURCES.name, {"q": assignment["search"], "kind": assignment["kind"]})
+        return Act(SEARCH_SOURCES.name, {"q": assignment["topic"], "kind": assignment["kind"]})
     if len(used(c)) < assignment["sources"]:
         if source := next_source(c):
             return Act(READ_SOURCE.name, {"source_id": source})
         found = named(used(c)) or "none"
         return Exhausted(f"{len(used(c))} of {assignment['sources']} sources that count were found: {found}.")
-    if says := contradiction(used(c)):
-        return Ask(f"{says}. Which of them holds?")
+    if (says := contradiction(used(c))) and c.scope != DISPUTED:
+        return Ask(f"{says}. Which of them holds, or is the draft to name both?")
     if not draft_id(c):
         # The look-up of a write that is open goes before; where nothing of it is out there, it is the same write again.
         return Act(CREATE_DRAFT.name, {"sections": [compose(c, name) for name in assignment["sections"]]})
     back = read_back(c)
-    if not back or not c.fresh("draft"):
+    if not back:
         return Claim("The draft is written.")  # whether it is, the check reads
     if (written := draft_created(c)).value is Value.UNMET:
         return Ask(f"{written.evidence.says}. Which of the two is to stand?")
@@ -566,6 +574,8 @@ def compose(c: Context, name: str, *, at_length: bool = False) -> Mapping[str, A
         case "gaps":
             left = len(candidates(c)) - len(sources)
             text = f"Looked at was {kind} only; {left} more sources that might count were found and not read."
+            if says := contradiction(sources):
+                text = f"Disputed: {says}. {text}"
         case _:
             text = " ".join(f"{listed['publisher']}: “{passage[:LONGEST_QUOTE]}”" for listed, passage in quotes)
     return {
@@ -577,21 +587,25 @@ def compose(c: Context, name: str, *, at_length: bool = False) -> Mapping[str, A
 
 # What it may cost
 
-# The source document's figures, under its names. Of the eight calls a clean run makes seven (test_what_a_clean_run_costs):
-# the assignment, one search, two sources, the assignment again once a person approved, the draft, and a look at it. One is
-# left for a read that has to be made twice. The one write is the draft; a revision of what the review sends back is a
-# second one, and that a person has to grant, together with the calls that it takes.
+# The source document's figures, under its names. Of the eight calls a clean run makes seven
+# (test_what_a_clean_run_costs): the assignment, one search, two sources, the assignment again once a person approved,
+# the draft, and a look at it. One is left for a read that has to be made twice. The one write is the draft; a
+# revision of what the review sends back is a second one, and that a person has to grant, together with the calls that
+# it takes.
 FIGURES = {"max_steps": 12, "max_tool_calls": 8, "max_same_error": 2, "max_external_writes": 1}
-# The assignment and the draft read again after the extension and after the approval, the write, and a last look.
-A_REVISION = 6
+A_REVISION = (
+    4  # calls beyond them: the assignment again, after each of two extensions and an approval, the write, a look
+)
 
 
 def remaining(c: Context) -> Charge:
     """What a run that is not complete still needs, at the least."""
-    unsent = not draft_id(c)
+    back = read_back(c)
+    unwritten = not draft_id(c) or (back is not None and bool(findings(c, back)))
     unread = assignment_of(c)["sources"] - len(used(c)) if is_known(c) else 0
-    calls = (not is_known(c)) + (not has_searched(c)) + unread + 2 * unsent + 1
-    return {Dimension.STEPS: calls, Dimension.TOOL_ATTEMPTS: calls, Dimension.EXTERNAL_WRITES: int(unsent)}
+    # What is written is approved first, so the assignment is read again; and a last look.
+    calls = (not is_known(c)) + (not has_searched(c)) + unread + 2 * unwritten + 1
+    return {Dimension.STEPS: calls, Dimension.TOOL_ATTEMPTS: calls, Dimension.EXTERNAL_WRITES: int(unwritten)}
 
 
 # What people are told
@@ -610,10 +624,10 @@ def question(c: Context, reason: StopReason, found: str) -> str:
             failing = ", ".join(dict.fromkeys(one["section"] for one in findings(c, back))) if back else ""
             return (
                 f"The one write that was planned is made, and {failing or 'a section'} has to be revised. May it be? "
-                f"That takes one more write, and about {A_REVISION} more calls and steps."
+                f"That takes one more write, and {A_REVISION} more calls."
             )
         case StopReason.LIMIT_TOOL_ATTEMPTS | StopReason.LIMIT_STEPS:
-            needed = remaining(c)[Dimension.TOOL_ATTEMPTS]
+            needed = len(READS) + remaining(c)[Dimension.TOOL_ATTEMPTS]  # whoever goes on reads everything again
             return f"Report {report} still needs {needed} calls at the least, and the plan is used up. May it go on?"
         case StopReason.SOURCES_EXHAUSTED:
             return f"{found} Is that enough to write report {report} from, or which other sources count?"
@@ -767,6 +781,7 @@ WORKFLOW = Workflow(
     reads=READS,
     operations=OPERATIONS,
     checks=checks,
+    scopes=SCOPES,
     authorised=authorised,
     eligible=eligible,
     contract=CONTRACT,

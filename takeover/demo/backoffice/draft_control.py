@@ -26,7 +26,7 @@ def several(read: Callable[[str, object], str]) -> Callable[[str, object], tuple
 MOST = 12  # of sections, and of publishers
 READ_FIELD: dict[str, Callable[[str, object], object]] = {
     "question": inputs.text,
-    "search": inputs.text,
+    "topic": inputs.text,
     "kind": lambda field, value: inputs.one_of(field, value, KINDS),
     "publishers": several(inputs.text),
     "sources": lambda field, value: inputs.whole(field, value, 1, MOST),

@@ -18,7 +18,7 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS assignments (
     report_id TEXT PRIMARY KEY,
     question TEXT NOT NULL,
-    search TEXT NOT NULL,
+    topic TEXT NOT NULL,
     kind TEXT NOT NULL,
     sources INTEGER NOT NULL,
     publishers TEXT NOT NULL,
@@ -71,7 +71,7 @@ class Assignment:
 
     report_id: str
     question: str
-    search: str  # the words that sources are looked for by
+    topic: str  # as the library's sources name it
     kind: str  # of evidence
     publishers: tuple[str, ...]  # whose sources count
     sources: int = 2  # how many it takes, from as many publishers
@@ -432,7 +432,7 @@ def _assignment(db: sqlite3.Connection, report_id: str) -> Assignment:
 def _save(db: sqlite3.Connection, assignment: Assignment) -> None:
     db.execute(
         "INSERT OR REPLACE INTO assignments VALUES"
-        " (:report_id, :question, :search, :kind, :sources, :publishers, :sections, :editor, :open, :version)",
+        " (:report_id, :question, :topic, :kind, :sources, :publishers, :sections, :editor, :open, :version)",
         {
             **vars(assignment),
             "publishers": json.dumps(assignment.publishers),
