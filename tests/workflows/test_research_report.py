@@ -335,7 +335,7 @@ def test_the_revision_takes_no_more_than_the_question_said(desk: Desk) -> None:
 
 def test_a_draft_that_somebody_changed_meanwhile_is_not_written_over(desk: Desk) -> None:
     desk.back_office.fault("RP-7", "review_blocks", section="findings", revisions=1)
-    run = desk.extend(desk.report(), external_writes=1, tool_attempts=6, steps=4)
+    run = desk.extend(desk.report(), steps=6, tool_attempts=8, external_writes=1)
     theirs = desk.change_draft("findings", "Ask Velmark.")
 
     run = desk.approve(run)
@@ -350,7 +350,7 @@ def test_a_draft_that_somebody_changed_meanwhile_is_not_written_over(desk: Desk)
 
 def test_a_section_that_fails_again_is_a_question_and_not_a_third_write(desk: Desk) -> None:
     desk.back_office.fault("RP-7", "review_blocks", section="findings")
-    run = desk.approve(desk.extend(desk.report(), external_writes=1, tool_attempts=5, steps=2))
+    run = desk.approve(desk.extend(desk.report(), steps=4, tool_attempts=6, external_writes=1))
 
     assert stopped_as(run) == ("NEEDS_HUMAN", "question_asked")
     assert "findings was revised and is found fault with again" in run.question
