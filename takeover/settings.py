@@ -216,6 +216,7 @@ WORKFLOWS = [
 WORKFLOWS = [
     "runs.workflows.refund_request",
     "runs.workflows.market_scan",
+    "runs.workflows.research_report",
 ]
 
 LOGGING = {

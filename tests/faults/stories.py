@@ -14,8 +14,9 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
+from runs.domain.budget import STOP_REASON
 from runs.domain.effects import EffectState
-from runs.domain.states import Move, Outcome, State
+from runs.domain.states import Move, Outcome, State, StopReason
 from runs.engine.sweep import Sweeper
 from runs.interventions import sending, starting
 from runs.models import Run
@@ -57,6 +58,16 @@ def somebody_undoes(run: Run) -> Event | None:
     return somebody_withdraws_what_arrived(run)
 
 
+def somebody_edits(run: Run) -> Event | None:
+    """Approves what is put up, and grants more of what is used up, once of each budget."""
+    limits = {reason: dimension for dimension, reason in STOP_REASON.items()}
+    dimension = limits.get(StopReason(run.stop_reason)) if run.stop_reason else None
+    if dimension and not said(run, Move.BUDGET_EXTENDED).filter(payload__dimension=dimension).exists():
+        by = run.ledger.lines[dimension].limit
+        return "supervisor", Move.BUDGET_EXTENDED, {"dimension": dimension, "by": by, "reason": "Go on."}, ""
+    return somebody_approves(run)
+
+
 def said(run: Run, move: Move) -> "QuerySet[Any]":
     return run.inbox.filter(name=move).exclude(result="refused")
 
@@ -72,6 +83,7 @@ class Subject:
 
 
 ORDER = Subject("refund_request", "order_id", "orders")
+REPORT = Subject("research_report", "report_id", "assignments")
 EVENT = Subject("workshop_booking", "event_id", "events", {"participant_id": "P-301"})
 
 
@@ -122,6 +134,13 @@ STORIES = {
         {"pending": {"lookups": 1}},
         reacts=somebody_undoes,
         about=EVENT,
+    ),
+    "report": Story(COMPLETED, reacts=somebody_edits, about=REPORT),
+    "report, revised": Story(
+        COMPLETED,
+        {"answer_lost": {"times": 1}, "review_blocks": {"section": "findings", "revisions": 1}},
+        reacts=somebody_edits,
+        about=REPORT,
     ),
 }
 

@@ -112,4 +112,4 @@ def _runs(order: str) -> list[UUID]:
 
 
 def _is_about(order: str) -> Q:
-    return Q(input__order_id=order) | Q(input__event_id=order)
+    return Q(input__order_id=order) | Q(input__event_id=order) | Q(input__report_id=order)

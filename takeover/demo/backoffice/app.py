@@ -18,6 +18,20 @@ from takeover.demo.backoffice.answers import Refusal, error
 from takeover.demo.backoffice.bookings import Bookings
 from takeover.demo.backoffice.callbacks import Callbacks
 from takeover.demo.backoffice.payments import Payments
+from takeover.demo.backoffice import (
+    booking_calls,
+    booking_control,
+    calls,
+    control,
+    draft_calls,
+    draft_control,
+    page,
+    research,
+)
+from takeover.demo.backoffice.answers import Refusal, error
+from takeover.demo.backoffice.bookings import Bookings
+from takeover.demo.backoffice.callbacks import Callbacks
+from takeover.demo.backoffice.drafts import Drafts
 from takeover.demo.backoffice.store import Store
 
 
@@ -89,9 +103,11 @@ def application(
             *calls.routes,
             *booking_calls.routes,
             *research.routes,
+            *draft_calls.routes,
             *control.routes,
             *booking_control.routes,
             *payment_calls.routes,
+            *draft_control.routes,
             *page.routes,
         ],
         middleware=[Middleware(SameHost, names=frozenset({"127.0.0.1", "localhost", "::1", host}))],
@@ -106,5 +122,6 @@ def application(
     app.state.store = store
     app.state.bookings = Bookings(store)
     app.state.payments = Payments(store)
+    app.state.drafts = Drafts(store)
     app.state.stopping = stopping
     return app

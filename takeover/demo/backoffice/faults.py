@@ -30,6 +30,8 @@ class Kind(StrEnum):
     PUBLISHERS = "publishers"
     SEARCH = "search"
     SOURCES = "sources"
+    ASSIGNMENTS = "assignments"
+    DRAFTS = "drafts"
     CALLBACK = "callback"  # the one that goes the other way
 
 
@@ -208,6 +210,22 @@ CATALOGUE: Mapping[str, Fault] = {
         Fault("policy_conflict", "v3 and v4 both claim to be in force.", Act.WORK, (Kind.POLICIES,)),
         Fault("policy_missing", "No policy claims to be in force.", Act.WORK, (Kind.POLICIES,)),
         Fault("policy_changed", "v4 replaces v3: two days instead of seven.", Act.WORK, (Kind.POLICIES,)),
+        Fault("draft_altered", "A draft reads back with another text than was sent.", Act.WORK, (Kind.DRAFTS,)),
+        Fault(
+            "review_blocks",
+            "The review of a draft blocks one section until it was revised so often.",
+            Act.WORK,
+            (Kind.DRAFTS,),
+            (
+                Parameter("section", "findings", "the section", inputs.word),
+                Parameter(
+                    "revisions",
+                    None,
+                    "how many revisions satisfy it; empty: none does",
+                    lambda field, value: inputs.whole(field, value, 1, 1000),
+                ),
+            ),
+        ),
         Fault(
             "malformed",
             "200 with a body that breaks off in the middle of its JSON.",

@@ -30,7 +30,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 # Typed as JSON in the form; everything else is text as it stands.
-TYPED = {"times", "seconds", "lookups", "retry_after", "after_effect"}
+TYPED = {"times", "seconds", "lookups", "retry_after", "after_effect", "revisions"}
 
 PARAMETERS = {parameter.name: parameter for fault in CATALOGUE.values() for parameter in fault.parameters}
 
