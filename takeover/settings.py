@@ -208,13 +208,11 @@ for _service, _address, _model, _limit in (
             "limit_name": env.text(f"{_name}_LIMIT_NAME", _limit),
         }
 
-WORKFLOWS = ["runs.workflows.refund_request", "runs.workflows.refund_payment"]
 WORKFLOWS = [
     "runs.workflows.refund_request",
+    "runs.workflows.refund_payment",
     "runs.workflows.workshop_booking",
     "runs.workflows.booking_cancellation",
-WORKFLOWS = [
-    "runs.workflows.refund_request",
     "runs.workflows.market_scan",
     "runs.workflows.research_report",
 ]

@@ -13,11 +13,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from takeover.demo.backoffice import booking_calls, booking_control, calls, control, page, payment_calls, research
-from takeover.demo.backoffice.answers import Refusal, error
-from takeover.demo.backoffice.bookings import Bookings
-from takeover.demo.backoffice.callbacks import Callbacks
-from takeover.demo.backoffice.payments import Payments
 from takeover.demo.backoffice import (
     booking_calls,
     booking_control,
@@ -26,12 +21,14 @@ from takeover.demo.backoffice import (
     draft_calls,
     draft_control,
     page,
+    payment_calls,
     research,
 )
 from takeover.demo.backoffice.answers import Refusal, error
 from takeover.demo.backoffice.bookings import Bookings
 from takeover.demo.backoffice.callbacks import Callbacks
 from takeover.demo.backoffice.drafts import Drafts
+from takeover.demo.backoffice.payments import Payments
 from takeover.demo.backoffice.store import Store
 
 
