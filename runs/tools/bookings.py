@@ -1,19 +1,25 @@
 """The workshops' tools: who may act, events, what stands, and bookings with their look-up by operation key."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from runs.domain.effects import Answer, names
+from runs.domain.effects import names
 from runs.domain.errors import Failure
 from runs.domain.states import StepKind
 from runs.tools import receipts
 from runs.tools.tool import Call, Result, Service, Tool, ToolFailed
 
 SERVICE = "back_office"
-WHO = "The workshop service"
-
-Meaning = Callable[[list[dict[str, Any]], Call, Mapping[str, Any]], Result]
+BOOKINGS = receipts.Keeper(
+    who="The workshop service",
+    ledger="the ledger of bookings",
+    what="booking",
+    number="booking_id",
+    state="state",
+    subject=("event_id", "participant_id"),
+    done={"accepted": "Booked as"},
+)
 
 
 def _check_authority(service: Service, call: Call, until: float) -> Result:
@@ -62,7 +68,7 @@ def _read_booking(service: Service, call: Call, until: float) -> Result:
     if "confirmation_held_by" not in data:
         raise receipts.invalid_output("The answer does not say who holds the confirmation.")
     holder = "nobody" if data["confirmation_held_by"] is None else "somebody"
-    says = f"Booking {number} is {_state(data)}; its confirmation is held by {holder}"
+    says = f"Booking {number} is {BOOKINGS.state_of(data)}; its confirmation is held by {holder}"
     return Result(receipts.content(data), says, reference=f"bookings/{number}")
 
 
@@ -70,11 +76,11 @@ def _submit_booking(service: Service, call: Call, until: float) -> Result:
     _, data = service.request(
         "POST", "/bookings", body=dict(call.params), headers={"Idempotency-Key": call.operation_key}, until=until
     )
-    return _what_it_means([dict(data)], call, data)
+    return BOOKINGS.submitted([dict(data)], call, data)
 
 
 def _look_up_booking(service: Service, call: Call, until: float) -> Result:
-    return _looked_up(service, call, until, _what_it_means)
+    return BOOKINGS.looked_up(service, call, until, "/bookings", _seat(call), BOOKINGS.submitted)
 
 
 def _cancel_booking(service: Service, call: Call, until: float) -> Result:
@@ -84,70 +90,15 @@ def _cancel_booking(service: Service, call: Call, until: float) -> Result:
         headers={"Idempotency-Key": call.operation_key},
         until=until,
     )
-    return _what_a_cancellation_means([dict(data)], call, data)
+    return BOOKINGS.taken_back([dict(data)], call, data)
 
 
 def _look_up_booking_cancellation(service: Service, call: Call, until: float) -> Result:
-    return _looked_up(service, call, until, _what_a_cancellation_means)
+    return BOOKINGS.looked_up(service, call, until, "/bookings", _seat(call), BOOKINGS.taken_back)
 
 
-def _looked_up(service: Service, call: Call, until: float, meaning: Meaning) -> Result:
-    """What the ledger has under this call's key; `meaning` says what its records mean."""
-    asked = {"event": call.params["event_id"], "participant": call.params["participant_id"]}
-    _, data = service.request("GET", "/bookings", params={"operation_key": call.operation_key, **asked}, until=until)
-    if found := receipts.records(data):
-        return meaning(found, call, data)
-    if data.get("store") == "ledger" and not call.may_still_arrive:
-        says = "The ledger of bookings has nothing under this key, and it can no longer arrive"
-        return Result(data, says, answer=Answer.ABSENT)
-    where = "the ledger of bookings" if data.get("store") == "ledger" else "a copy that may lag behind"
-    return Result(data, f"Not found yet in {where}; that is no proof", answer=Answer.NOT_FOUND_YET)
-
-
-def _what_it_means(found: list[dict[str, Any]], call: Call, data: Mapping[str, Any]) -> Result:
-    """Records of one key as one answer. A receipt counts only for this event, participant, key and price."""
-    if doubt := receipts.doubt(found, call, WHO, _state, "booking_id"):
-        return Result(data, doubt, answer=Answer.CONTRADICTORY, reason=doubt)
-    record, named = found[0], _names_this(found[0], call)
-    match _state(record):
-        case "pending" | "queued":
-            tracking = receipts.identifier(record, "tracking_id")
-            says = f"Received, not decided yet ({tracking or 'no tracking reference'})"
-            return Result(data, says, tracking, Answer.PENDING, receipt=record)
-        case "accepted" if named and (number := receipts.identifier(record, "booking_id")):
-            return Result(data, f"Booked as {number}", number, Answer.ACCEPTED, receipt=record)
-        case "rejected" if named:
-            reason = receipts.reason(record)
-            return Result(data, f"Refused: {reason}", answer=Answer.REJECTED, receipt=record, reason=reason)
-        case "cancelled" if named:
-            says = f"{WHO} says that it was cancelled there, and not by this run"
-            return Result(data, says, answer=Answer.CONTRADICTORY, reason=says)
-    raise receipts.invalid_output(
-        "The answer is no receipt: its state, its event, its participant or its key is missing."
-    )
-
-
-def _what_a_cancellation_means(found: list[dict[str, Any]], call: Call, data: Mapping[str, Any]) -> Result:
-    """A cancellation's key answers with the booking it was for: nothing but "cancelled" says that it took effect."""
-    if doubt := receipts.doubt(found, call, WHO, _state, "booking_id"):
-        return Result(data, doubt, answer=Answer.CONTRADICTORY, reason=doubt)
-    record, number = found[0], str(call.params["booking_id"])
-    match _state(record):
-        case "cancelled" if _names_this(record, call) and record.get("booking_id") == number:
-            return Result(data, f"Booking {number} cancelled", number, Answer.ACCEPTED, receipt=record)
-        case "rejected" if record.get("operation_key") == call.operation_key:
-            reason = receipts.reason(record)
-            return Result(data, f"Refused: {reason}", answer=Answer.REJECTED, receipt=record, reason=reason)
-    raise receipts.invalid_output("The answer does not say that the booking was cancelled.")
-
-
-def _state(record: Mapping[str, Any]) -> str:
-    return str(record.get("state") or record.get("status"))
-
-
-def _names_this(record: Mapping[str, Any], call: Call) -> bool:
-    subject = {name: call.params[name] for name in ("event_id", "participant_id")}
-    return names(record, {**subject, "operation_key": call.operation_key})
+def _seat(call: Call) -> dict[str, str]:
+    return {"event": call.params["event_id"], "participant": call.params["participant_id"]}
 
 
 def _about_this(data: Mapping[str, Any], subject: Mapping[str, Any]) -> None:

@@ -6,16 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from runs.domain.effects import Answer, names
+from runs.domain.effects import names
 from runs.domain.states import StepKind
 from runs.tools import receipts
 from runs.tools.tool import Call, Result, Service, Tool
 
 SERVICE = "back_office"
 SOURCE = "editorial office"
-WHO = "The editorial office"
-
-Meaning = Callable[[list[dict[str, Any]], Call, Mapping[str, Any]], Result]
+# A receipt counts only for this report, this section where there is one, and exactly this text.
+DRAFTS = receipts.Keeper(
+    who="The editorial office",
+    ledger="the ledger of drafts",
+    what="draft",
+    number="draft_id",
+    state="submit_state",
+    subject=("report_id", "section", "digest"),
+    done={"accepted": "Written as"},
+    undone="withdrawn",
+)
 
 
 def digest_of(sections: Sequence[Mapping[str, Any]]) -> str:
@@ -46,11 +54,11 @@ def _revise_section(service: Service, call: Call, until: float) -> Result:
 def _write(service: Service, call: Call, until: float, method: str, path: str, body: Mapping[str, Any]) -> Result:
     headers = {"Idempotency-Key": call.operation_key}
     _, data = service.request(method, path, body=body, headers=headers, until=until)
-    return _what_it_means([dict(data)], call, data)
+    return DRAFTS.submitted([dict(data)], call, data)
 
 
 def _look_up_draft(service: Service, call: Call, until: float) -> Result:
-    return _looked_up(service, call, until, _what_it_means)
+    return DRAFTS.looked_up(service, call, until, "/drafts", {"report": call.params["report_id"]}, DRAFTS.submitted)
 
 
 def _read_draft(service: Service, call: Call, until: float) -> Result:
@@ -75,61 +83,11 @@ def _withdraw_draft(service: Service, call: Call, until: float) -> Result:
         headers={"Idempotency-Key": call.operation_key},
         until=until,
     )
-    return _what_a_withdrawal_means([dict(data)], call, data)
+    return DRAFTS.taken_back([dict(data)], call, data)
 
 
 def _look_up_withdrawal(service: Service, call: Call, until: float) -> Result:
-    return _looked_up(service, call, until, _what_a_withdrawal_means)
-
-
-def _looked_up(service: Service, call: Call, until: float, meaning: Meaning) -> Result:
-    """What the ledger has under this call's key; `meaning` says what its records mean."""
-    asked = {"operation_key": call.operation_key, "report": call.params["report_id"]}
-    _, data = service.request("GET", "/drafts", params=asked, until=until)
-    if found := receipts.records(data):
-        return meaning(found, call, data)
-    if data.get("store") == "ledger" and not call.may_still_arrive:
-        says = "The ledger of drafts has nothing under this key, and it can no longer arrive"
-        return Result(data, says, answer=Answer.ABSENT)
-    where = "the ledger of drafts" if data.get("store") == "ledger" else "a copy that may lag behind"
-    return Result(data, f"Not found yet in {where}; that is no proof", answer=Answer.NOT_FOUND_YET)
-
-
-def _what_it_means(found: list[dict[str, Any]], call: Call, data: Mapping[str, Any]) -> Result:
-    """Records of one key as one answer. A receipt counts only for this report, this key and exactly this text."""
-    if doubt := receipts.doubt(found, call, WHO, _state, "draft_id"):
-        return Result(data, doubt, answer=Answer.CONTRADICTORY, reason=doubt)
-    record = found[0]
-    wanted = {name: call.params[name] for name in ("report_id", "section", "digest") if name in call.params}
-    named = names(record, {**wanted, "operation_key": call.operation_key})
-    match _state(record):
-        case "pending" | "queued":
-            tracking = receipts.identifier(record, "tracking_id")
-            says = f"Received, not decided yet ({tracking or 'no tracking reference'})"
-            return Result(data, says, tracking, Answer.PENDING, receipt=record)
-        case "accepted" if named and (number := receipts.identifier(record, "draft_id")):
-            return Result(data, f"Written as {number}", number, Answer.ACCEPTED, receipt=record)
-        case "rejected" if named:
-            reason = receipts.reason(record)
-            return Result(data, f"Refused: {reason}", answer=Answer.REJECTED, receipt=record, reason=reason)
-        case "cancelled" if named:
-            says = f"{WHO} says that the draft was withdrawn there, and not by this run"
-            return Result(data, says, answer=Answer.CONTRADICTORY, reason=says)
-    raise receipts.invalid_output("The answer is no receipt: its state, its report, its text or its key is missing.")
-
-
-def _what_a_withdrawal_means(found: list[dict[str, Any]], call: Call, data: Mapping[str, Any]) -> Result:
-    """A withdrawal's key answers with the draft it took back: nothing but "cancelled" says that it took effect."""
-    if doubt := receipts.doubt(found, call, WHO, _state, "draft_id"):
-        return Result(data, doubt, answer=Answer.CONTRADICTORY, reason=doubt)
-    record, number = found[0], str(call.params["draft_id"])
-    match _state(record):
-        case "cancelled" if names(record, {**call.params, "operation_key": call.operation_key}):
-            return Result(data, f"Draft {number} withdrawn", number, Answer.ACCEPTED, receipt=record)
-        case "rejected" if record.get("operation_key") == call.operation_key:
-            reason = receipts.reason(record)
-            return Result(data, f"Refused: {reason}", answer=Answer.REJECTED, receipt=record, reason=reason)
-    raise receipts.invalid_output("The answer does not say that the draft was withdrawn.")
+    return DRAFTS.looked_up(service, call, until, "/drafts", {"report": call.params["report_id"]}, DRAFTS.taken_back)
 
 
 # What a draft looks like
@@ -171,10 +129,6 @@ def _is_review(given: object) -> bool:
 
 def _is_finding(given: object) -> bool:
     return isinstance(given, dict) and all(isinstance(given.get(name), str) for name in ("section", "rule", "message"))
-
-
-def _state(record: Mapping[str, Any]) -> str:
-    return str(record.get("submit_state") or record.get("status"))
 
 
 def _without(params: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -144,7 +145,7 @@ def test_the_deadline_is_for_the_whole_call_however_the_server_spreads_its_bytes
 
     assert monotonic() - started < 4
     assert (failed.code, failed.executed) == ("no_answer", None)
-    assert "0.3 s" in failed.message
+    assert re.search(r"within 0\.[0-3]\d* s", failed.message)
 
 
 def test_what_grew_too_late_while_a_connection_was_made_does_not_leave_either(
