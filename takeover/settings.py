@@ -189,7 +189,8 @@ SERVICES: dict[str, Any] = {
         "url": BACK_OFFICE_URL,
         "token": env.text("BACK_OFFICE_TOKEN", "demo-key"),
         "callback_secrets": env.webhook_secrets("BACK_OFFICE_CALLBACK_SECRETS"),  # none: it does not call back
-    }
+    },
+    "documents": {"folder": env.text("DOCUMENTS_FOLDER", str(DATA_DIR / "documents"))},
 }
 # Models that may drive a run, each there once its key is (docs/models.md): address, model, and the name of the limit on
 # an answer, where the environment says nothing else.
@@ -214,6 +215,7 @@ WORKFLOWS = [
     "runs.workflows.workshop_booking",
     "runs.workflows.booking_cancellation",
     "runs.workflows.market_scan",
+    "runs.workflows.document_digest",
     "runs.workflows.research_report",
 ]
 

@@ -1,6 +1,7 @@
 """A folder of documents as the tests see it: what people put there, what stands there now, and a system that fails."""
 
 import errno
+import itertools
 import os
 import signal
 from collections.abc import Callable
@@ -14,8 +15,8 @@ from runs.tools import folder as module
 from runs.tools.folder import Folder
 from runs.tools.tool import Call, Result, Tool
 
-RAIN = "Rain in the valley\n\nIt rained on 91 days in 2025. That is fewer than usual.\nMay was dry.\n"
-WELLS = "Wells\n\nThe wells fell by two metres in 2025.\n"
+RAIN = "# Rain in the valley\n\nIt rained on 91 days in 2025. That is fewer than usual.\nMay was dry.\n"
+WELLS = "# Wells\n\nThe wells fell by two metres in 2025.\n"
 
 
 class Documents:
@@ -39,7 +40,7 @@ class Documents:
     def content(self) -> dict[str, str]:
         """Every file by name, with what it says."""
         files = sorted(file for file in self.path.rglob("*") if file.is_file())
-        return {str(file.relative_to(self.path)): file.read_text() for file in files}
+        return {str(file.relative_to(self.path)): file.read_text(errors="replace") for file in files}
 
     def names(self, below: str) -> list[str]:
         return [name.removeprefix(f"{below}/") for name in self.content() if name.startswith(f"{below}/")]
@@ -60,24 +61,33 @@ class System:
         return self.functions.get(name) or getattr(os, name)
 
 
-def strike(patch: pytest.MonkeyPatch, function: str, error: int, *, after: bool = False, times: int = 1) -> None:
-    """The next `times` calls of a function of the system fail, before or after they were carried out."""
-    left = [times]
+def strike(
+    patch: pytest.MonkeyPatch,
+    function: str,
+    error: int,
+    *,
+    after: bool = False,
+    passes: int = 0,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> None:
+    """A call of a function of the system fails, before or after it was carried out: the first one, or the one that
+    comes when so many have passed. `meanwhile`: what happens in that moment as well."""
+    calls = itertools.count()
 
     def struck(*given: Any, **named: Any) -> Any:
-        if not left[0]:
+        if next(calls) != passes:
             return getattr(os, function)(*given, **named)
-        left[0] -= 1
         if after:
             getattr(os, function)(*given, **named)
+        meanwhile()
         raise OSError(error, os.strerror(error))
 
     patch.setattr(module, "os", System(**{function: struck}))
 
 
-def lose_the_answer(patch: pytest.MonkeyPatch) -> None:
-    """The next file gets to its place, and the disk does not say so."""
-    strike(patch, "rename", errno.EIO, after=True)
+def lose_the_answer(patch: pytest.MonkeyPatch, passes: int = 0, meanwhile: Callable[[], object] = lambda: None) -> None:
+    """A file gets to its place, and the disk does not say so: the first one, or the one after so many."""
+    strike(patch, "rename", errno.EIO, after=True, passes=passes, meanwhile=meanwhile)
 
 
 def die_at(function: str, when: str) -> None:
