@@ -261,7 +261,7 @@ def commit(
         "asked_by": _json(run.asked_by),
         "scope": run.scope,
         "contract_version": run.contract_version,
-        "brought_on": bool(run.outcome) or any(step["status"] != "interrupted" for step in pending.settled_steps),
+        "brought_on": _brought_on(run, pending, let_go=hold_for is None),
         "stopped_at": run.stopped_at,
         "steps": run.steps,
         "stretch": run.stretch,
@@ -287,6 +287,16 @@ def commit(
         raise LeaseLost
     run.revision += 1
     return int(row[0])
+
+
+def _brought_on(run: Run, pending: Pending, *, let_go: bool) -> bool:
+    """Whether this worker got the run further than those before it, or lets go of it in good health.
+
+    After a worker that died, all is read again that was read before. That alone is no progress: a run at which every
+    worker dies would be taken up as often as its budget pays for what comes before that place.
+    """
+    settled = [step for step in pending.settled_steps if step["status"] != "interrupted"]
+    return bool(run.outcome) or any(let_go or step["gain"] for step in settled)
 
 
 def reconnect() -> None:

@@ -132,6 +132,21 @@ def not_sealed() -> models.QuerySet[Event]:
     return waiting
 
 
+def never_sealed() -> models.QuerySet[Event]:
+    """Events under no seal that no seal will take in: of transactions that this cluster has not come to yet.
+
+    The guard `an_event_names_its_transaction` lets nobody write one; who may switch it off can.
+    """
+    last = Seal.objects.latest_one()
+    if last is None or Front.read().is_another_cluster(last):
+        return Event.objects.none()  # they count as brought along
+    return Event.objects.filter(id__gt=last.floor, transaction_id__gte=Xmax()).order_by("transaction_id", "id")
+
+
+class NeverSealed(Exception):
+    """An event that no seal will take in. The message says which."""
+
+
 class Sealer:
     """What a sweeper does about the record, once a second. Never raises: a record that waits harms no run."""
 
@@ -145,10 +160,14 @@ class Sealer:
                 if seal() < AT_ONCE:
                     break
             self.checkpoints.leave()
+            if stray := never_sealed().first():
+                raise NeverSealed(
+                    f"event {stray.pk} ({stray.kind}) names transaction {stray.transaction_id}, of the future"
+                )
             self.trouble = ""
         except Exception as problem:
             if self.trouble != (trouble := f"{type(problem).__name__}: {problem}".strip()):  # once, not every second
-                known = isinstance(problem, DatabaseError | ImproperlyConfigured)
+                known = isinstance(problem, DatabaseError | ImproperlyConfigured | NeverSealed)
                 log.error("The record could not be sealed: %s", trouble, exc_info=not known)
             self.trouble = trouble
 

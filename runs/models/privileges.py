@@ -29,6 +29,7 @@ GUARDS = {
     "a_write_keeps_its_key": "runs_effect",
     "a_step_is_settled_once": "runs_step",
     "a_step_keeps_its_place": "runs_step",
+    "an_event_names_its_transaction": "runs_event",
 }
 
 OWNED = """

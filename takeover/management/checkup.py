@@ -25,7 +25,7 @@ from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 
 from runs.domain.effects import UNRESOLVED
-from runs.engine.seal import not_sealed
+from runs.engine.seal import never_sealed, not_sealed
 from runs.models import Effect, InboxEvent, Run, Seal, Worker
 from runs.models.privileges import shortcomings
 from runs.models.run import RunQuerySet
@@ -253,6 +253,12 @@ def protection() -> Finding:
 
 
 def seals() -> Finding:
+    if strays := never_sealed().count():
+        first = never_sealed()[0]
+        return broken(
+            f"{count(strays, 'event')} (the first is {first.pk}, {first.kind}) will never be sealed: the transaction "
+            "named there is one of the future. Who may switch guards off put it there: see who signs in as the owner."
+        )
     oldest, last = not_sealed().first(), Seal.objects.latest_one()
     if oldest and (waits := now() - oldest.at) > TOO_LONG:
         return warning(

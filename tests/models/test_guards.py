@@ -331,3 +331,14 @@ def test_every_guard_is_on_the_list_that_is_watched(db: None) -> None:
         "pg_trigger JOIN pg_class ON pg_class.oid = tgrelid WHERE NOT tgisinternal AND relname LIKE 'runs_%'"
     )
     assert select("tgname, relname", on_our_tables) == set(privileges.GUARDS.items())
+
+
+# The record
+
+
+@pytest.mark.parametrize("named", ["4611686018427387904", "pg_current_xact_id()::text::bigint - 1", "0", "-1"])
+def test_an_event_names_the_transaction_that_writes_it_and_no_other(named: str, alice: User) -> None:
+    by = "an_event_names_its_transaction"
+    insert = f"INSERT INTO runs_event (kind, digest, transaction_id) VALUES ('forged', '', {named})"  # noqa: S608
+    assert refused_by(insert) == by
+    assert refused_by(insert.replace(f"{named})", "DEFAULT)")) == ""

@@ -51,6 +51,14 @@ def by_hand(statement: str, **values: Any) -> int:
         return int(cursor.rowcount)
 
 
+def forge(values: str, **given: Any) -> int:
+    """Put an event in past its guard, as the owner of the tables can: `(columns) VALUES (…)`, or a SELECT."""
+    by_hand("ALTER TABLE runs_event DISABLE TRIGGER an_event_names_its_transaction")
+    put_in = by_hand(f"INSERT INTO runs_event {values}", **given)
+    by_hand("ALTER TABLE runs_event ENABLE TRIGGER an_event_names_its_transaction")
+    return put_in
+
+
 class Other:
     """Another session of the database, in a transaction of its own."""
 

@@ -13,7 +13,7 @@ from runs.engine import audit as auditing
 from runs.engine.audit import verify
 from runs.models import Event, Seal
 from runs.models.seal import COVERED, SealedEvent, key_id
-from tests.record.conftest import KEY, by_hand, keys_are, seal_all, write
+from tests.record.conftest import KEY, by_hand, forge, keys_are, seal_all, write
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -104,15 +104,12 @@ TAMPERED = [  # what was changed, how, and the sentence about it
     ),
     (
         "an event added",
-        (
-            "INSERT INTO runs_event (kind, digest, transaction_id)"
-            " SELECT 'forged', '', transaction_id FROM runs_event WHERE id = %(e3)s"
-        ),
+        "(kind, digest, transaction_id) SELECT 'forged', '', transaction_id FROM runs_event WHERE id = %(e3)s",
         "(forged) stands among those of seal 2, which does not cover it: it was added.",
     ),
     (
         "an event put before the first",
-        "INSERT INTO runs_event (id, kind, digest, transaction_id) VALUES (-1, 'forged', '', -1)",
+        "(id, kind, digest, transaction_id) VALUES (-1, 'forged', '', -1)",
         "Event -1 (forged) stands among those of seal 1, which does not cover it: it was added.",
     ),
     (
@@ -156,7 +153,8 @@ TAMPERED = [  # what was changed, how, and the sentence about it
 @pytest.mark.parametrize(("statements", "sentence"), [row[1:] for row in TAMPERED], ids=[row[0] for row in TAMPERED])
 def test_what_was_changed_by_hand_is_named(statements: str, sentence: str, ids: dict[str, int]) -> None:
     assert verify().broken == ""
-    assert by_hand(statements, **ids)
+    change = forge if statements.startswith("(") else by_hand
+    assert change(statements, **ids)
 
     code, said = audit("verify")
 

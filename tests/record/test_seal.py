@@ -15,10 +15,12 @@ from pytest_django.fixtures import Settings
 
 from runs.engine import seal as sealing
 from runs.engine.audit import verify
-from runs.engine.seal import Front, Sealer, not_sealed, seal
+from runs.engine.seal import Front, Sealer, never_sealed, not_sealed, seal
 from runs.models import Event, Seal
+from takeover.management.checkup import Level
+from takeover.management.checkup import seals as look_at_seals
 from tests.processes import Standing, wait_until
-from tests.record.conftest import KEY, Other, by_hand, keys_are, seal_all, write
+from tests.record.conftest import KEY, Other, by_hand, forge, keys_are, seal_all, write
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -337,10 +339,37 @@ def test_an_event_slipped_in_behind_what_another_cluster_sealed_is_noticed(monke
     write("new here")
     seal_all()
 
-    by_hand(
-        "INSERT INTO runs_event (id, kind, digest, transaction_id) VALUES (%(id)s, 'forged', '', %(at)s)",
-        id=old[1],
-        at=3 * ELSEWHERE,
-    )
+    forge("(id, kind, digest, transaction_id) VALUES (%(id)s, 'forged', '', %(at)s)", id=old[1], at=3 * ELSEWHERE)
 
     assert verify().broken == (f"Event {old[1]} (forged) is under no seal although there are later ones: it was added.")
+
+
+# An event of the future, put there by somebody who may switch guards off
+
+
+def test_an_event_that_no_seal_will_ever_take_in_is_named_once_and_holds_up_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    write("first")
+    seal_all()
+    assert look_at_seals().level is Level.OK
+    forge("(kind, digest, transaction_id) VALUES ('forged', '', %(at)s)", at=2**62)
+    forged = Event.objects.get(kind="forged")
+    (later,) = write("later")
+
+    sealer = Sealer()
+
+    def ticked() -> bool:
+        sealer.tick()
+        return later in sealed_ids()
+
+    wait_until(ticked, within=60)
+    sealer.tick()
+
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    what = f"event {forged.pk} (forged) names transaction {2**62}, of the future"
+    assert told == [f"The record could not be sealed: NeverSealed: {what}"]
+    assert list(never_sealed()) == [forged]
+    found = look_at_seals()
+    assert found.level is Level.BROKEN
+    assert f"1 event (the first is {forged.pk}, forged) will never be sealed" in found.says
