@@ -94,9 +94,8 @@ ASSIGNMENTS = (
     Assignment("RP-11", "Who services cargo bikes in Havenport?", CARGO_BIKES, "competitors", HAVENPORT),
     Assignment("RP-12", "Is there room for a fifth refill shop in Linwick?", REFILL_SHOPS, "competitors", LINWICK),
     Assignment("RP-13", "How many cargo bikes does Havenport buy a year?", CARGO_BIKES, "sales", HAVENPORT),
-    Assignment(
-        "RP-14", "共享充电宝在临江市一天被租借多少次？", "临江市共享充电宝", "sales", ("临江市统计局", "临江日报")
-    ),
+    Assignment("RP-14", "共享充电宝在临江市一天被租借多少次？", POWER_BANKS, "sales", LINJIANG),
+    Assignment("RP-15", "Which makers do Havenport's cargo bikes come from?", CARGO_BIKES, "competitors", HAVENPORT),
 )
 
 
