@@ -17,7 +17,7 @@ from runs.domain.decision import FactsState
 from runs.domain.effects import UNRESOLVED, Effect, EffectState, WritePlan, names
 from runs.domain.proposals import Act, Ask, Claim, Proposal
 from runs.domain.states import StopReason
-from runs.domain.telling import Quote, Statement, Wording
+from runs.domain.telling import Quote, Statement, Wording, readable
 from runs.tools.bookings import (
     CANCEL_BOOKING,
     CHECK_BOOKING_AUTHORITY,
@@ -73,13 +73,18 @@ def is_count(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
+def is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
 SAID_BY_THE_EVENT: Mapping[str, tuple[str, Callable[[object], bool]]] = {
+    "title": ("what it is called", is_text),
     "starts_on": ("when it starts", is_day),
     "business_date": ("what day it is", is_day),
     "seats_left": ("how many seats are left", is_count),
     "price_minor": ("what it costs", is_count),
     "currency": ("in which currency", lambda value: isinstance(value, str) and bool(re.fullmatch("[A-Z]{3}", value))),
-    "organiser": ("who organises it", lambda value: isinstance(value, str) and bool(value.strip())),
+    "organiser": ("who organises it", is_text),
     "admission": ("who decides about admission", lambda value: value in ("open", BY_ORGANISER)),
     "registration": ("whether the participant is approved", lambda value: value in ("approved", "requested")),
     "version": ("which version it is", is_count),
@@ -261,15 +266,16 @@ def plan(c: Context, given: Mapping[str, Any]) -> WritePlan:
         params={**seat_of(c), "price_minor": event["price_minor"], "currency": event["currency"]},
         difference=(
             ("booking", "none", "one seat"),
+            ("workshop", "–", readable(event["title"])),
+            ("starts on", "–", event["starts_on"]),
             ("price", "–", price),
-            ("workshop starts on", "–", event["starts_on"]),
         ),
         target_version=f"event version {event['version']}",
         expected="accepted, with a booking number",
         undo="cancel the booking by its number, before the day of the workshop and while nobody holds a confirmation",
         risk="one seat less for everybody else" + (f"; {price} are owed" if event["price_minor"] else ""),
         needs_approval=(
-            f"the organiser, {event['organiser']}, decides who is let in at this event"
+            f"the organiser, {readable(event['organiser'])}, decides who is let in at this event"
             if event["admission"] == BY_ORGANISER
             else ""
         ),

@@ -1,4 +1,4 @@
-"""What the back office says of its own accord, once it has decided a pending refund."""
+"""What the back office says of its own accord, once it has decided what was pending."""
 
 import subprocess
 import sys
@@ -99,6 +99,20 @@ def test_a_refusal_is_called_back_about_too_and_a_payment_is_not(calling: Office
 
     assert receiver.said() == [{"operation_key": "k1", "reference": "not_refundable"}]
     assert [call["operation_key"] for call in calling.calls("callback")] == ["k1"]
+
+
+@pytest.mark.parametrize(("state", "reference"), [("accepted", "B-5001"), ("rejected", "organiser_declined")])
+def test_a_decided_booking_is_called_back_about_like_a_refund(
+    calling: Office, receiver: Receiver, state: str, reference: str
+) -> None:
+    calling.fault("pending", "W102", times=1)
+    seat = {"event_id": "W102", "participant_id": "P-301", "price_minor": 25_00, "currency": "EUR"}
+    assert calling.client.post("/bookings", json=seat, headers={"Idempotency-Key": "k1"}).status_code == 202
+    calling.control("PUT", "bookings/k1", {"state": state})
+
+    eventually(lambda: receiver.received)
+    assert receiver.said() == [{"operation_key": "k1", "reference": reference}]
+    eventually(lambda: [call["status"] for call in calling.calls("callback", order_id="W102")] == [202])
 
 
 def test_a_page_that_decides_calls_back_as_well(calling: Office, receiver: Receiver) -> None:

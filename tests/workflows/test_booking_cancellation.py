@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from runs.domain.budget import Dimension
 from runs.interventions import starting
 from runs.interventions.refusals import Refused
 from runs.models import Run
+from runs.workflows.booking_cancellation import WORKFLOW
 from tests.people import person
 from tests.workflows.bookings import (
     EVENT,
@@ -138,6 +140,7 @@ def test_a_cancellation_that_never_arrived_is_sent_once_more_if_it_is_still_poss
     run = desk.send(run, "resumed_after_review", "supervisor", reason="given back")
     assert stopped_as(run) == ("COMPLETED", "contract_met")
     assert {call["operation_key"] for call in desk.calls(EVENT, "cancel")} == {run.effects.get().operation_key}
+    assert run.budget["steps"][2] <= WORKFLOW.planned(Dimension.STEPS) * 2 // 3
 
 
 def test_a_confirmation_that_is_handed_out_after_the_look_is_the_services_to_refuse(

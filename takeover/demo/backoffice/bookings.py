@@ -54,6 +54,7 @@ CREATE TABLE IF NOT EXISTS booking_cancellations (
     made_at TEXT NOT NULL
 )
 """
+BEFORE = "before-"  # begins the keys of what was booked before these books
 TABLES = ("events", "participants", "bookings", "booking_cancellations")
 
 
@@ -119,7 +120,9 @@ class Bookings:
                 "at": booking.made_at,
             }
             for booking in self.all()
-            if booking.state is not State.REJECTED and event_id in (None, booking.event_id)
+            if booking.state is not State.REJECTED
+            and event_id in (None, booking.event_id)
+            and not booking.operation_key.startswith(BEFORE)
         ]
 
     # Workshops and people
@@ -184,11 +187,7 @@ class Bookings:
                 confirmation_held_by=None,
                 made_at=now(),
             )
-            db.execute(
-                "INSERT INTO bookings VALUES (:operation_key, :event_id, :participant_id, :price_minor, :currency,"
-                " :state, :booking_id, :tracking_id, :queued, :reason, :lookups_left, :confirmation_held_by, :made_at)",
-                asdict(booking),
-            )
+            _add(db, booking)
             return booking
 
     def look_up(self, operation_key: str) -> Booking | None:
@@ -266,6 +265,23 @@ class Bookings:
             _save_event(db, event)
         for participant in workshops.PARTICIPANTS:
             _save_participant(db, participant)
+        for earlier in workshops.EARLIER:
+            event = _event(db, earlier.event_id)
+            _add(
+                db,
+                Booking(
+                    operation_key=BEFORE + earlier.booking_id,
+                    price_minor=event.price_minor,
+                    currency=event.currency,
+                    state=State.ACCEPTED,
+                    tracking_id=None,
+                    queued=False,
+                    reason=None,
+                    lookups_left=None,
+                    made_at=now(),
+                    **asdict(earlier),
+                ),
+            )
 
 
 # What stands in the way
@@ -344,6 +360,14 @@ def _booking(row: sqlite3.Row) -> Booking:
     return Booking(**{**dict(row), "state": State(row["state"]), "queued": bool(row["queued"])})
 
 
+def _add(db: sqlite3.Connection, booking: Booking) -> None:
+    db.execute(
+        "INSERT INTO bookings VALUES (:operation_key, :event_id, :participant_id, :price_minor, :currency,"
+        " :state, :booking_id, :tracking_id, :queued, :reason, :lookups_left, :confirmation_held_by, :made_at)",
+        asdict(booking),
+    )
+
+
 def _by_key(db: sqlite3.Connection, operation_key: str) -> Booking | None:
     row = db.execute("SELECT * FROM bookings WHERE operation_key = ?", (operation_key,)).fetchone()
     return None if row is None else _booking(row)
@@ -383,7 +407,7 @@ def _accept(db: sqlite3.Connection, booking: Booking) -> Booking:
 
 def _next_number(db: sqlite3.Connection) -> str:
     (highest,) = db.execute("SELECT max(CAST(substr(booking_id, 3) AS INTEGER)) FROM bookings").fetchone()
-    return f"B-{(highest or 5000) + 1}"
+    return f"B-{max(highest or 0, 5000) + 1}"
 
 
 def _next_tracking_id(db: sqlite3.Connection) -> str:

@@ -20,6 +20,16 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Earlier:
+    """A seat that was booked before these books begin, and so is nothing that happened in them."""
+
+    booking_id: str
+    event_id: str
+    participant_id: str
+    confirmation_held_by: str | None = None
+
+
+@dataclass(frozen=True)
 class Participant:
     participant_id: str
     account: str  # whoever books for them: themselves, or a parent
@@ -35,6 +45,7 @@ EVENTS = (
     Event("W106", "Mending clothes", "U-70", "2026-10-11", 10, 0),
     Event("W107", "Beekeeping: a first look", "U-71", "2026-10-18", 9, 15_00),
     Event("W108", "Reading contracts", "U-73", "2026-11-07", 20, 0),
+    Event("W109", "Growing mushrooms indoors", "U-71", "2026-10-30", 12, 0),
     # Its organiser decides who is let in.
     Event("W201", "Stage lighting", "supervisor", "2026-10-24", 4, 40_00, admission=BY_ORGANISER),
     Event("W202", "Wood turning", "U-72", "2026-10-25", 3, 65_00, admission=BY_ORGANISER),
@@ -48,4 +59,10 @@ PARTICIPANTS = (
     *(Participant(f"P-{300 + number}", f"U-{87 + number}") for number in range(1, 12)),  # P-301 is booked for by U-88
     Participant("P-321", "U-88"),  # U-88's child
     Participant("P-331", "U-99", REQUESTED),
+)
+
+EARLIER = (
+    Earlier("B-4801", "W109", "P-303"),
+    Earlier("B-4802", "W109", "P-304", confirmation_held_by="P-304"),
+    Earlier("B-4803", "W109", "P-305"),
 )
