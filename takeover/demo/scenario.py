@@ -33,6 +33,9 @@ class Scenario:
     acts: tuple[Act, ...] = ()
     by: str = "support"
     policy: str = ""
+    # The workflow whose story of the same name this one comes out of once that has ended, and its follow-up. The input
+    # is that follow-up's.
+    follows: tuple[str, str] | None = None
 
 
 def fault(name: str, **parameters: Any) -> Mapping[str, Any]:
@@ -49,6 +52,10 @@ def approved(comment: str) -> Act:
 
 def rejected(reason: str) -> Act:
     return Act("supervisor", Move.APPROVAL_REJECTED, {"reason": reason})
+
+
+def resumed(who: str, reason: str) -> Act:
+    return Act(who, Move.RESUMED_AFTER_REVIEW, {"reason": reason})
 
 
 def cancelled(reason: str, with_proof: bool = False) -> Act:

@@ -53,6 +53,7 @@ ORDERS = (
     Order("B456", "U-88", "Wireless headphones", "2026-09-22", SEALED, 59_00),
     Order("A123", "U-88", "In-ear headphones", "2026-09-20", OPENED, 79_00),
     # Within the window, unopened, up to 100.00 EUR.
+    Order("C317", "U-88", "Tea set", "2026-09-23", SEALED, 38_00),
     Order("C881", "U-89", "Desk lamp", "2026-09-21", SEALED, 42_50),
     Order("D014", "U-90", "Travel kettle", "2026-09-23", SEALED, 34_90),
     Order("D041", "U-91", "Electric toothbrush", "2026-09-22", SEALED, 64_00),

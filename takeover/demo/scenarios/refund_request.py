@@ -1,4 +1,4 @@
-"""Forty-four refund requests, and what goes wrong with them.
+"""Forty-five refund requests, and what goes wrong with them.
 
 Orders B456, A123 and C204 are left alone: they are for whoever tries the product.
 """
@@ -17,10 +17,13 @@ def refund(
     acts: tuple[Act, ...] = (),
     by: str = "support",
     customer_id: str = "",
+    amount: int | None = None,
     policy: str = "",
 ) -> Scenario:
-    """A refund of this order, for the desk itself or for a customer; the faults strike this order only."""
-    asked = {"order_id": order_id} | ({"customer_id": customer_id} if customer_id else {})
+    """A refund of this order or of `amount` minor units of it, for the desk itself or for a customer; the faults strike
+    this order only."""
+    whole = {"order_id": order_id, "customer_id": customer_id, "amount_minor": amount}
+    asked = {name: value for name, value in whole.items() if value}
     strikes = tuple({"order_id": order_id, **strike} for strike in faults)
     return Scenario("refund_request", order_id, asked, ends, strikes, acts, by, policy)
 
@@ -43,7 +46,7 @@ SCENARIOS = (
     ),
     # Nothing goes wrong, or what goes wrong is put right by asking under the same key.
     refund("C881", StopReason.CONTRACT_MET, customer_id="U-89"),
-    refund("D014", StopReason.CONTRACT_MET, by="support2"),
+    refund("D014", StopReason.CONTRACT_MET, by="support2", amount=10_00),
     refund("D041", StopReason.CONTRACT_MET, customer_id="U-91"),
     refund("E307", StopReason.CONTRACT_MET, (LOST,)),
     refund("F562", StopReason.CONTRACT_MET, (fault("rate_limited", times=1, retry_after=2),)),
@@ -66,7 +69,7 @@ SCENARIOS = (
     # A person has to decide before anything is sent.
     refund("F033", StopReason.APPROVAL_REQUIRED, customer_id="U-91"),
     refund("G470", StopReason.APPROVAL_REQUIRED),
-    refund("H859", StopReason.APPROVAL_REQUIRED, by="support2"),
+    refund("H859", StopReason.APPROVAL_REQUIRED, by="support2", amount=150_00),
     refund("J341", StopReason.APPROVAL_REJECTED, acts=(rejected("The customer was offered a replacement instead."),)),
     refund("K728", StopReason.APPROVAL_REJECTED, acts=(rejected("Photos of the unopened box are still missing."),)),
     # What is known does not suffice, or does not fit together.
@@ -90,6 +93,7 @@ SCENARIOS = (
     refund("L370", StopReason.CANCELLED_COMPENSATED, (fault("pending", lookups=0),), (APPROVED, CANCELLED, UNDONE)),
     refund("P850", StopReason.CANCELLED_UNSENT, acts=(CANCELLED,)),
     # No is an answer, too.
+    refund("C317", StopReason.NOT_ELIGIBLE, amount=45_00),
     refund("S126", StopReason.NOT_ELIGIBLE, customer_id="U-93"),
     refund("U445", StopReason.NOT_ELIGIBLE),
     refund("V312", StopReason.NOT_ELIGIBLE, by="support2"),

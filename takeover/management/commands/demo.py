@@ -5,6 +5,7 @@ import time
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import httpx2
 from django.conf import settings
@@ -67,63 +68,65 @@ class Command(BaseCommand):
 
     def _play(self, again: bool) -> None:
         series = f"demo-{timezone.now():%y%m%d%H%M%S}" if again else "demo"
-        played = Run.objects.filter(request_key__startswith=f"{series}-")
-        known = set(played.values_list("workflow", "request_key"))
         stories = scenarios.of(registry.workflows())
-        left = [story for story in stories if (story.workflow, f"{series}-{story.name}") not in known]
+        left = [story for story in stories if not _played(story, series)]
         if not left:
             self.stdout.write("The demo's runs are there already. (--again runs the stories once more.)")
             return
-        playing = self._start(left, series)
-        self._carry_on(playing)
+        with httpx2.Client(base_url=settings.BACK_OFFICE_URL, timeout=10) as self.office:
+            _ask(self.office, "GET", "/health")
+            started = [self._start(story, series) for story in left if not story.follows]
+            playing = [one for one in started if one]
+            self.stdout.write(f"Started {len(playing)} runs; workers carry them out.")
+            self._carry_on(playing, [story for story in left if story.follows], series)
 
-    def _start(self, stories: Sequence[Scenario], series: str) -> list[Playing]:
-        people = {user.username: user for user in User.objects.filter(username__in={story.by for story in stories})}
-        started = []
-        with httpx2.Client(base_url=settings.BACK_OFFICE_URL, timeout=10) as office:
-            _ask(office, "GET", "/health")
-            for story in stories:
-                if _is_worked_on(story):
-                    continue
-                for strike in story.faults:
-                    _ask(office, "POST", "/control/faults", dict(strike))
-                try:
-                    run, made = starting.start(
-                        story.workflow,
-                        story.input,
-                        people[story.by],
-                        request_key=f"{series}-{story.name}",
-                        policy=story.policy,
-                    )
-                except Refused as no:
-                    raise Stuck(f"The {story.workflow} run {story.name} was refused: {no.message}") from None
-                if made:
-                    started.append(one := Playing(story, run))
-                    if one.acts and one.acts[0].at_once:
-                        self._act(one)
-        self.stdout.write(f"Started {len(started)} runs; workers carry them out.")
-        return started
+    def _start(self, story: Scenario, series: str, origin: Run | None = None) -> Playing | None:
+        """The story under way; None where somebody works on what it is about."""
+        if not origin and _is_worked_on(story):
+            return None
+        for strike in story.faults:
+            _ask(self.office, "POST", "/control/faults", dict(strike))
+        person, key = User.objects.get(username=story.by), f"{series}-{story.name}"
+        try:
+            if origin and story.follows:
+                run, made = starting.follow_up(origin.pk, story.follows[1], person)
+            else:
+                run, made = starting.start(story.workflow, story.input, person, request_key=key, policy=story.policy)
+        except Refused as no:
+            if not origin:
+                raise Stuck(f"The {story.workflow} run {story.name} was refused: {no.message}") from None
+            self.stdout.write(f"{case.title(origin)}: nothing follows it. {no.message}")
+            return None
+        if not made:
+            return None
+        one = Playing(story, run)
+        if one.acts and one.acts[0].at_once:
+            self._act(one)
+        return one
 
-    def _carry_on(self, playing: list[Playing]) -> None:
-        total, begun = len(playing), time.monotonic()
-        left = list(playing)
-        while left:
+    def _carry_on(self, playing: list[Playing], following: list[Scenario], series: str) -> None:
+        total, begun = len(playing) + len(following), time.monotonic()
+        left, waiting = list(playing), list(following)
+        while left or waiting:
             _refresh(left)
             still = standstill.reached([one.run for one in left])
             for one in [one for one in left if one.run.pk in still and not one.acts]:
                 left.remove(one)
-                run, number = one.run, total - len(left)
+                run, number = one.run, total - len(left) - len(waiting)
                 self.stdout.write(f"{number} of {total}: {case.title(run)} → {run.outcome} ({run.stop_reason})")
             for one in left:
                 if one.acts and _is_time_for(one.acts[0], one.run, one.run.pk in still):
                     self._act(one)
+            for story, origin in _ready(waiting, series, {one.run.pk for one in left}):
+                waiting.remove(story)
+                if origin and (begun_now := self._start(story, series, origin)):
+                    left.append(begun_now)
             waited = time.monotonic() - begun
-            if waited > FIRST_MOVE_WITHIN and all(one.run.state == State.RECEIVED for one in left):
+            if playing and waited > FIRST_MOVE_WITHIN and all(one.run.state == State.RECEIVED for one in playing):
                 raise Stuck(f"No worker took up a run within {FIRST_MOVE_WITHIN} seconds: see that bin/up is running.")
             if waited > WITHIN:
-                self.stdout.write(
-                    f"{len(left)} of {total} take longer than {WITHIN} seconds; they go on by themselves."
-                )
+                late = len(left) + len(waiting)
+                self.stdout.write(f"{late} of {total} take longer than {WITHIN} seconds; they go on by themselves.")
                 return
             time.sleep(POLL)
         self.stdout.write("Those that wait go on by themselves: the service is asked again in the next minutes.")
@@ -153,6 +156,22 @@ def _ask(office: httpx2.Client, method: str, path: str, body: dict[str, Any] | N
     if not answer.is_success:
         reason = f"{method} {path} was answered with {answer.status_code}"
         raise Stuck(f"The service at {settings.BACK_OFFICE_URL} is not the demo's back office ({reason}).")
+
+
+def _played(story: Scenario, series: str) -> bool:
+    key = "follows__request_key" if story.follows else "request_key"
+    return Run.objects.filter(workflow=story.workflow, **{key: f"{series}-{story.name}"}).exists()
+
+
+def _ready(stories: Sequence[Scenario], series: str, playing: set[UUID]) -> list[tuple[Scenario, Run | None]]:
+    """Those of `stories` whose origin is not being played any more, with the run that they come out of, if any."""
+    found = []
+    for story in stories:
+        assert story.follows
+        origin = Run.objects.filter(workflow=story.follows[0], request_key=f"{series}-{story.name}").first()
+        if origin is None or origin.pk not in playing:
+            found.append((story, origin))
+    return found
 
 
 def _is_worked_on(story: Scenario) -> bool:
