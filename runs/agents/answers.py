@@ -44,7 +44,7 @@ class ByService(httpx2.BaseTransport):
             raise ToolFailed(_failure(status, headers, data or {}))
         if data is None:
             raise ToolFailed(Failure("invalid_output", "The answer was not a JSON object."))
-        return httpx2.Response(status, json=data)
+        return httpx2.Response(status, headers={"Content-Type": "application/json"}, content=content)
 
 
 def answered(ask: Callable[[HttpService, httpx2.Client], Any], service: Service, until: float) -> dict[str, Any]:
@@ -124,7 +124,8 @@ def _word(value: object) -> str:
 
 def cut_off(call: Call) -> ToolFailed:
     limit = call.params["most_output"]
-    return ToolFailed(Failure("too_large", f"The model's answer was cut off: longer than {limit} tokens, or no room."))
+    says = f"The model's answer was cut off: it may have {limit} tokens, and what fits beside the prompt."
+    return ToolFailed(Failure("too_large", says))
 
 
 def not_one_call(calls: int) -> ToolFailed:

@@ -156,7 +156,7 @@ BAD = {
     ),
     "only words": (Says(text="I have refunded everything."), "invalid_output", "called no tool"),
     "nothing": (Says(), "invalid_output", "called no tool"),
-    "cut off": (Says(calls=(("submit_refund", {}),), stop="length"), "too_large", "longer than 900 tokens"),
+    "cut off": (Says(calls=(("submit_refund", {}),), stop="length"), "too_large", "it may have 900 tokens"),
     "no object": (Says(calls=(("submit_refund", "[1, 2]"),)), "invalid_output", "no JSON object"),
     "long arguments": (call("submit_refund", note="x" * 30_000), "too_large", "longer than 20000 characters"),
     "wrong JSON": (Fault(body=b'{"choices": [{"mess'), "invalid_output", "not a JSON object"),
@@ -267,6 +267,14 @@ def test_a_model_that_declines_leads_to_a_person_and_is_paid_for(stop: str, ask:
 def test_a_tool_that_was_never_offered_is_kept_as_proposed(ask: Ask) -> None:
     # Whether it may be done is not the adapter's to judge: the control layer refuses it, and says so.
     assert ask(call("wire_money", to="me")).data["operation"] == "wire_money"
+
+
+def test_what_cannot_be_stored_is_taken_out_of_what_a_model_says(ask: Ask) -> None:
+    # Half of a surrogate pair, and NUL: JSON can name both, and no database keeps them.
+    result = ask(call("claim_\ud800", says="Done\x00 \ud800."))
+
+    assert json.dumps(dict(result.data), ensure_ascii=False).encode()
+    assert result.data["arguments"]["says"] == "Done\N{REPLACEMENT CHARACTER} ?."
 
 
 def test_what_a_model_calls_itself_and_its_tools_is_kept_short(ask: Ask) -> None:
