@@ -10,7 +10,7 @@ from runs.agents.anthropic_messages import ASK_ANTHROPIC
 from runs.agents.model import driven_by
 from runs.agents.openai_chat import ASK_OPENAI
 from runs.domain.effects import names_otherwise
-from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, HandOver, Proposal
+from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, HandOver, Proposal, Wait
 from runs.domain.redaction import clean, clean_text
 from runs.tools.tool import Tool
 from runs.workflows.definition import Context, Workflow
@@ -46,6 +46,8 @@ def propose(policy: str, workflow: Workflow, context: Context) -> Proposal | Unf
             return Ask(clean_text(question[:MOST_WORDS]))
         case Exhausted(str(question)):
             return Exhausted(clean_text(question[:MOST_WORDS]))
+        case Wait(str(says)):
+            return Wait(clean_text(says[:MOST_WORDS]))
         case HandOver(str(task), str(giver), str(taker)):
             return HandOver(*(clean_text(text[:MOST_WORDS]) for text in (task, giver, taker)))
         case Consult(str(tool)) if tool in MODELS:

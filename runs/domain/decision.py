@@ -31,6 +31,7 @@ class NextStep(StrEnum):
     CLAIM = "claim"  # the policy says that it is finished
     ASK = "ask"  # the policy asks a person
     EXHAUSTED = "exhausted"  # every source was asked
+    WAIT = "wait"  # what was begun elsewhere takes its time
     HAND_OVER = "hand_over"  # one agent passes the task to another
     REFUSED = "refused"  # what a model proposed cannot be considered
     NONE = "none"
@@ -240,6 +241,8 @@ def _act(s: Situation) -> Verdict:
             return _stop(StopReason.SOURCES_EXHAUSTED)
         case NextStep.CLAIM:
             return Verdict(Kind.VALIDATE)
+        case NextStep.WAIT:
+            return _stop(StopReason.EFFECT_PENDING)
         case NextStep.HAND_OVER:
             return Verdict(Kind.HAND_OVER)
         case NextStep.REFUSED:

@@ -393,7 +393,7 @@ def why_not(kind: EventKind, run: Standing) -> str:
         return "The run is paused already."
     if kind.move is Move.RESUMED_AFTER_REVIEW and run.paused:
         return "The run is paused: let it go on."
-    if kind.move is Move.RESUMED_AFTER_REVIEW and run.outcome is Outcome.WAITING:
+    if kind.move is Move.RESUMED_AFTER_REVIEW and run.outcome is Outcome.WAITING and run.effect_unresolved:
         return "The run goes on by itself when its next look-up is due."
     if kind.move is Move.RESUMED_AFTER_REVIEW and run.effect_unresolved:
         return "A write has an open outcome: ask the service first."

@@ -117,6 +117,8 @@ class Progress:
     rejected: Mapping[str, str] = field(default_factory=dict)  # digest of a plan -> why a person rejected it
     refused: str = ""  # why the latest proposal of a model was not even considered
     soft_marks: Sequence[str] = field(default_factory=list)  # dimensions whose soft mark was crossed, and said so
+    waits: int = 0  # times that the policy chose to look again later
+    look_again_at: str = ""  # ISO instant, while it waits so
     taken_up: int = 0  # the step of the latest model turn whose proposal was dealt with
 
     def observed(self, attempt: str) -> "Progress":

@@ -41,6 +41,13 @@ class Exhausted:
 
 
 @dataclass(frozen=True)
+class Wait:
+    """What was begun elsewhere takes its time, and nothing is to be done meanwhile: look again later."""
+
+    says: str
+
+
+@dataclass(frozen=True)
 class HandOver:
     """One agent of this run passes a task to another. Going round is no progress."""
 
@@ -58,4 +65,4 @@ class Consult:
     charge: Charge  # an upper bound, set aside before the call
 
 
-Proposal = Act | Claim | Ask | Exhausted | HandOver | Consult
+Proposal = Act | Claim | Ask | Exhausted | Wait | HandOver | Consult

@@ -20,9 +20,9 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 
 from runs.domain.decision import Kind, decide
-from runs.domain.effects import EffectState, WritePlan, put_up
+from runs.domain.effects import EffectState, WritePlan
 from runs.domain.progress import attempt_fingerprint
-from runs.domain.proposals import Claim, HandOver
+from runs.domain.proposals import Claim, HandOver, Wait
 from runs.domain.redaction import digest
 from runs.domain.states import FINAL, Move, State, StepKind, StopReason
 from runs.engine import calls, commit, stopping
@@ -108,6 +108,8 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 if verdict.reason in PROPOSED:
                     # Like a claim: who only ever asks uses its budget up.
                     _charge(held, outlook)
+                if verdict.reason is StopReason.EFFECT_PENDING and isinstance(outlook.next.proposal, Wait):
+                    _wait(held, outlook)
                 if verdict.reason not in KEEPS_THE_PROPOSAL:
                     held.take_up()
                 stop(held, verdict.reason, outlook.found, verdict.rule)
@@ -142,17 +144,10 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
 
 def _has_something_to_do(held: Held) -> bool:
     """A stopped run goes on for an event or a timer; anything else that woke it was a false alarm."""
-    run, effect = held.run, held.open_effect
-    if held.woken or not run.outcome:
+    if held.woken or not held.run.outcome:
         return True
-    if held.state is State.AWAITING_APPROVAL:
-        return _approval_lapsed(held)
-    return effect is not None and (due := next_due(held)) is not None and due <= held.now()
-
-
-def _approval_lapsed(held: Held) -> bool:
-    waiting = put_up(held.effects)
-    return waiting is not None and waiting.approval_expires_at is not None and held.now() >= waiting.approval_expires_at
+    due = next_due(held)
+    return due is not None and due <= held.now()
 
 
 def _stopped(held: Held) -> bool:
@@ -254,6 +249,16 @@ def _refute(held: Held, outlook: Outlook) -> None:
     values = {name: judgement.value for name, judgement in held.judgements().items()}
     attempt = attempt_fingerprint(held.run.policy, "claim", {"says": claim.says}, values)
     held.progress = replace(held.progress.observed(attempt), claims=held.progress.claims + 1)
+
+
+def _wait(held: Held, outlook: Outlook) -> None:
+    """The policy wants to look again later: by the same waits as look-ups, and from the same allowance."""
+    assert held.workflow
+    _charge(held, outlook)
+    waits, taken = held.workflow.look_up_after, held.progress.waits
+    at = held.now() + pace(waits[min(taken, len(waits) - 1)])
+    # The same call is no repetition then: time is what it waits for.
+    held.progress = replace(held.progress, waits=taken + 1, look_again_at=at.isoformat(), last_attempt="", repeats=0)
 
 
 def _hand_over(held: Held, outlook: Outlook) -> None:

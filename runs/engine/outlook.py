@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from runs.agents.policies import MODELS, Unfit, propose
-from runs.domain.budget import CLAIM, FIRST_WRITE, READ, RESEND, Charge, Dimension
+from runs.domain.budget import CLAIM, FIRST_WRITE, READ, RESEND, SCHEDULED_LOOK_UP, BudgetExceeded, Charge, Dimension
 from runs.domain.contract import Judgement, Value
 from runs.domain.decision import FactsState, NextStep, OpenEffect, Situation
 from runs.domain.effects import (
@@ -22,7 +22,7 @@ from runs.domain.effects import (
     binding_of,
 )
 from runs.domain.progress import way_of
-from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, HandOver, Proposal
+from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, HandOver, Proposal, Wait
 from runs.domain.states import Recovery, StepKind, StopReason
 from runs.engine.calls import Planned, must_not_be_sent
 from runs.engine.held import PROPOSAL, Held
@@ -156,6 +156,8 @@ def _proposed(held: Held, workflow: Workflow, context: Context) -> Next:
                 call = Planned(workflow.tools[check.tool], check.params, READ, check.expects, learns=check.fact)
                 return Next(NextStep.READ, READ, call, checks_a_claim=True)
             return Next(NextStep.CLAIM, CLAIM, proposal=proposal)
+        case Wait(says):
+            return Next(NextStep.WAIT, SCHEDULED_LOOK_UP, proposal=proposal, found=says)
         case HandOver():
             return Next(NextStep.HAND_OVER, CLAIM, proposal=proposal)
         case Exhausted(question):
@@ -286,6 +288,8 @@ def _found(held: Held, s: Situation, found: str, authorised: Judgement | None, e
             return judged.evidence.says
     if s.facts in {FactsState.MISSING, FactsState.CONFLICT} or s.closed:
         return found
+    if s.short_of:
+        return str(BudgetExceeded(s.short_of))
     if held.failure and held.failed_call:
         source, said = held.failed_call.tool.source, held.failure.message
         return f"The {source}: {said}" if held.failure.in_our_words else f"The {source} answered: “{said}”"

@@ -83,6 +83,8 @@ def next_due(held: Held) -> datetime | None:
     outcome = Outcome(run.outcome) if run.outcome else None
     if effect and asks_by_itself(outcome, held.ledger.left(Dimension.FOLLOW_UP_CHECKS) or 0):
         return effect.next_look_at or held.now()
+    if outcome is Outcome.WAITING and effect is None and held.progress.look_again_at:
+        return datetime.fromisoformat(held.progress.look_again_at)
     return None
 
 

@@ -4,16 +4,18 @@ The sources are functions in this process; the engine, the rules and the record 
 """
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from runs.agents.policies import MODELS, POLICIES
 from runs.domain.budget import Charge, Dimension
 from runs.domain.errors import Failure
-from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, Proposal
+from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, Proposal, Wait
 from runs.domain.states import StepKind
+from runs.engine.advance import advance
 from runs.models import Run
 from runs.tools.tool import Call, Result, Tool, ToolFailed
 from runs.workflows.definition import Context, Workflow
@@ -315,3 +317,63 @@ def test_what_was_approved_is_what_the_model_proposed_before(
     decided(engine, run, "approval_granted")
 
     assert list(library.lent.values()) == ["Emma"]
+
+
+# What takes its time elsewhere
+
+
+def until_found(c: Context) -> Proposal:
+    found = c.facts.get("shelf north")
+    if found and found.stretch == c.stretch:
+        return Claim("Found.") if on(c, "north") else Wait("The book is on its way.")
+    return Act("search", {"shelf": "north"})
+
+
+def test_a_policy_may_wait_for_the_world_and_looks_again_by_itself(
+    made: Callable[..., Run], engine: Engine, library: Library
+) -> None:
+    library.answers = {"north": [[], ["Emma"]]}
+    run = made(until_found, look_up_after=(timedelta(hours=6),))
+
+    assert (run.outcome, run.stop_reason) == ("WAITING", "effect_pending")
+    assert run.due_at == datetime.fromisoformat(run.progress["look_again_at"])
+    assert timedelta(hours=5) < run.due_at - timezone.now() < timedelta(hours=7)
+    assert not advance(run.pk)  # not before that
+    Run.objects.filter(pk=run.pk).update(due_at=timezone.now())
+    advance(run.pk)
+    run.refresh_from_db()
+    assert (run.outcome, library.asked) == ("WAITING", ["north"])  # whatever woke it, it is not time yet
+
+    run.progress["look_again_at"] = timezone.now().isoformat()
+    run.save(update_fields=["progress"])
+    Run.objects.filter(pk=run.pk).update(due_at=timezone.now())
+    engine.carry_on(run, until=lambda run: run.outcome == "COMPLETED")
+
+    assert library.asked == ["north", "north", "check Emma"]
+    assert Run.objects.get().budget["status_checks"][2] == 1
+
+
+def test_whoever_waits_for_ever_uses_the_look_ups_up_and_comes_to_a_person(
+    made: Callable[..., Run], engine: Engine, library: Library
+) -> None:
+    run = made(until_found, look_up_after=(timedelta(),))
+    for _ in range(10):
+        if run.outcome != "WAITING":
+            break
+        run = engine.carry_on(run, until=lambda run: run.progress.get("waits", 0) == len(library.asked))
+
+    assert (run.outcome, run.stop_reason) == ("LIMIT_REACHED", "limit_status_checks")
+    assert library.asked == ["north"] * 4
+    [*_, last] = run.events.filter(kind="stopped").order_by("id")
+    assert last.text_row.content()["says"] == "The budget for status checks is used up."
+
+
+def test_a_person_may_have_it_looked_at_before_its_time(
+    made: Callable[..., Run], engine: Engine, library: Library
+) -> None:
+    library.answers = {"north": [[], ["Emma"]]}
+    run = made(until_found, look_up_after=(timedelta(hours=6),))
+
+    run = engine.send(run, "resumed_after_review", "alice", reason="It came in this morning.")
+
+    assert (run.outcome, library.asked) == ("COMPLETED", ["north", "north", "check Emma"])
