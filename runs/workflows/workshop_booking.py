@@ -207,8 +207,8 @@ def receipt_matches(c: Context) -> Judgement:
 
 
 def only_one(c: Context) -> Judgement:
-    """Read back once it was booked, by another call than the one that booked it."""
-    effect, seat = c.write(SUBMIT_BOOKING.name), read_back(c)
+    """Read back once it was booked, and never before, by another call than the one that booked it."""
+    effect, seat = c.write(SUBMIT_BOOKING.name), c.facts.get("seat")
     if not effect or effect.state is not EffectState.CONFIRMED:
         return unknown("nothing is booked")
     if not seat:
@@ -218,13 +218,6 @@ def only_one(c: Context) -> Judgement:
         return unknown("what was read back is a copy that may lag behind")
     evidence = seat.evidence(f"at the event stands: {', '.join(numbers) or 'no booking'}")
     return met(evidence) if numbers == [number_of(effect)] else unmet(evidence)
-
-
-def read_back(c: Context) -> Fact | None:
-    """What stood at the event when it was read after the receipt. What was seen then stays seen."""
-    effect, seat = c.write(SUBMIT_BOOKING.name), c.facts.get("seat")
-    later = seat and effect and effect.answered_at and seat.at >= effect.answered_at
-    return seat if later else None
 
 
 def number_of(effect: Effect) -> str:
@@ -248,8 +241,8 @@ CONTRACT = (
 
 def checks(c: Context) -> Sequence[Check]:
     effect = c.write(SUBMIT_BOOKING.name)
-    looked = read_back(c) and (c.fresh("seat") or only_one(c).value is Value.MET)
-    if not effect or effect.state is not EffectState.CONFIRMED or looked:
+    seen = c.fresh("seat") or only_one(c).value is Value.MET
+    if not effect or effect.state is not EffectState.CONFIRMED or seen:
         return ()
     return (Check("seat", READ_SEAT.name, seat_of(c), f"exactly one booking, {number_of(effect)}"),)
 
@@ -364,7 +357,7 @@ def remaining(c: Context) -> Charge:
     effect = c.write(SUBMIT_BOOKING.name)
     unread = sum(c.fresh(read.fact) is None for read in READS)
     unsent = not effect or not effect.times_sent
-    steps = unread + unsent + (read_back(c) is None)
+    steps = unread + unsent + (c.fresh("seat") is None)
     return {Dimension.STEPS: steps, Dimension.TOOL_ATTEMPTS: steps, Dimension.EXTERNAL_WRITES: int(unsent)}
 
 
