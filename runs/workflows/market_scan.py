@@ -138,9 +138,11 @@ def objection(c: Context, source: Mapping[str, Any]) -> str:
 
 
 def _found(c: Context, kind: str) -> list[Mapping[str, Any]]:
-    """What the searches for one kind listed and what counts, each source once, in the order in which it came up."""
-    searches = sorted((fact for name, fact in c.facts.items() if name.startswith("search ")), key=lambda fact: fact.at)
-    rows = {row["source_id"]: row for search in searches for row in search.data["results"] if row["kind"] == kind}
+    """What the searches for one kind listed and what counts, each source once: the plain question's results first."""
+    searches = [c.facts[name] for name in sorted(c.facts) if name.startswith("search ")]
+    rows: dict[str, Mapping[str, Any]] = {}
+    for row in (row for search in searches for row in search.data["results"] if row["kind"] == kind):
+        rows.setdefault(row["source_id"], row)
     return [row for row in rows.values() if not objection(c, row)]
 
 
@@ -244,6 +246,8 @@ def nothing_invented(c: Context) -> Judgement:
 
 def agree(c: Context) -> Judgement:
     """Whether what counts states one value of each figure: also what was found and not quoted."""
+    if unasked := _to_ask(c):
+        return unknown(f"the library was not asked what else it has on {unasked[0]['kind']}")
     stated: dict[str, tuple[str, str]] = {}
     read: Fact | None = None
     for number in _to_check(c):
@@ -282,15 +286,45 @@ def _dropped(c: Context) -> frozenset[str]:
     return SCOPES[c.scope].drops if c.scope else frozenset()
 
 
+def _query(c: Context, kind: str, words: str = "") -> dict[str, str]:
+    brief = c.facts["brief"].data
+    return {"kind": kind, "q": f"{brief['product']} {brief['city']} {words}".strip()[:LONGEST_QUERY]}
+
+
+def _search(given: Mapping[str, Any]) -> str:
+    return f"search {given['kind']}: {given['q']}"
+
+
+def _asked(c: Context, given: Mapping[str, Any]) -> bool:
+    """Whether this was searched for since the preconditions were read."""
+    made, register = c.facts.get(_search(given)), c.facts.get("publishers")
+    return bool(made and register and made.stretch >= register.stretch)
+
+
+def _to_ask(c: Context) -> list[dict[str, str]]:
+    """The plain question of each kind that is quoted: what contradicts must not stay unseen for want of a search."""
+    kinds = dict.fromkeys(quotation["kind"] for quotation in _noted(c))
+    return [given for kind in kinds if not _asked(c, given := _query(c, kind))]
+
+
 def _to_check(c: Context) -> list[str]:
-    """The sources that are quoted, and those that could have been: a contradiction must not be left out by choice."""
+    """The sources that are quoted, and then those that could have been, up to a number that a run can afford."""
     quoted = [quotation["source_id"] for quotation in _noted(c)]
     others = [row["source_id"] for kind in KINDS for row in _found(c, kind)]
-    return list(dict.fromkeys(quoted + others))[:MOST_CHECKED]
+    return list(dict.fromkeys(quoted + others))[:MOST_CHECKED] if quoted else []
 
 
 def checks(c: Context) -> list[Check]:
-    return [
+    asked = [
+        Check(
+            fact=_search(given),
+            tool=SEARCH_SOURCES.name,
+            params={**given, "about": c.input["brief_id"]},
+            expects=f"what else there is on {given['kind']}, and may contradict what was quoted",
+        )
+        for given in _to_ask(c)
+    ]
+    return asked + [
         Check(
             fact=_re_read(number),
             tool=RECHECK_SOURCE.name,
@@ -298,7 +332,7 @@ def checks(c: Context) -> list[Check]:
             expects=f"whether {number} exists, who published it when, and what it says",
         )
         for number in _to_check(c)
-        if _noted(c) and _checked(c, number) is None
+        if _checked(c, number) is None
     ]
 
 
@@ -316,7 +350,7 @@ OPERATIONS = {
             "required": ["kind", "q"],
             "additionalProperties": False,
         },
-        fact=lambda c, given: f"search {given['kind']}: {given['q']}",
+        fact=lambda c, given: _search(given),
         params=lambda c, given: {**given, "about": c.input["brief_id"]},
         kind=lambda given: str(given["kind"]),
     ),
@@ -361,16 +395,17 @@ OPERATIONS = {
 
 # What the script proposes
 
+# What is added to the plain question, one after another, for as long as a kind lacks something.
 WORDS = {
     "en": {
-        "market": ("market", "demand", "customers study"),
-        "competitors": ("competitors", "makers and shops", "who sells"),
-        "sales": ("sales", "sold last year", "turnover figures"),
+        "market": ("", "market", "demand"),
+        "competitors": ("", "competitors", "makers and shops"),
+        "sales": ("", "sales figures", "sold last year"),
     },
     "zh": {
-        "market": ("市场", "需求", "用户"),
-        "competitors": ("竞争", "品牌", "企业"),
-        "sales": ("销量", "租借次数", "营业额"),
+        "market": ("", "市场", "需求"),
+        "competitors": ("", "竞争", "品牌"),
+        "sales": ("", "销量", "租借次数"),
     },
 }
 
@@ -400,13 +435,11 @@ def _quotable(c: Context, kind: str) -> list[Mapping[str, Any]]:
 
 
 def _searches(c: Context, kind: str) -> Iterator[Act]:
-    """The queries for one kind that were not made since the last stop, and may still be."""
-    brief = c.facts["brief"].data
-    for words in WORDS.get(brief["language"], WORDS["en"])[kind]:
-        given = {"kind": kind, "q": f"{brief['product']} {brief['city']} {words}"[:LONGEST_QUERY]}
-        made = c.facts.get(OPERATIONS[SEARCH_SOURCES.name].fact(c, given))
-        closed = kind in c.closed or c.is_closed(SEARCH_SOURCES.name, given)
-        if not closed and not (made and made.stretch == c.stretch):
+    """The searches for one kind that were not made since the last stop, and may still be."""
+    language = c.facts["brief"].data["language"]
+    for words in WORDS.get(language, WORDS["en"])[kind]:
+        given = _query(c, kind, words)
+        if not (_asked(c, given) or kind in c.closed or c.is_closed(SEARCH_SOURCES.name, given)):
             yield Act(SEARCH_SOURCES.name, given)
 
 
