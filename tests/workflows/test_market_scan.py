@@ -9,16 +9,14 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from runs import case
-from runs.agents.policies import MODELS, POLICIES
+from runs.agents.policies import POLICIES
 from runs.domain.budget import Dimension
 from runs.domain.contract import Fact
 from runs.domain.decision import FactsState
-from runs.domain.proposals import Act, Claim, Consult, Proposal
-from runs.domain.states import StepKind
+from runs.domain.proposals import Act, Claim, Proposal
 from runs.interventions import starting
 from runs.interventions.refusals import Refused
 from runs.models import Run
-from runs.tools.tool import Call, Result, Service, Tool
 from runs.workflows.definition import Context, Workflow
 from runs.workflows.market_scan import register_is_clear
 from takeover.demo.backoffice.library import SENTENCE_END, Library
@@ -352,25 +350,6 @@ def test_time_that_has_run_out_stops_the_search_with_what_there_is(scans: Scans)
     assert stopped_as(run) == ("LIMIT_REACHED", "limit_wall_time")
     assert scans.searched("M101") == []
     package(run)
-
-
-def test_a_model_is_asked_six_times_at_most(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> None:
-    turns: list[str] = []
-
-    def think(_: Service, call: Call, _until: float) -> Result:
-        turns.append(call.operation)
-        return Result({"says": "still researching"}, "The model is still researching")
-
-    def thinker(_: Workflow, c: Context) -> Proposal:
-        return Consult("think", {"turn": len(turns)}, {Dimension.STEPS: 1, Dimension.MODEL_TURNS: 1})
-
-    monkeypatch.setitem(MODELS, "think", Tool("think", "Think", "model", "back_office", StepKind.TURN, think))
-    monkeypatch.setitem(POLICIES, "thinker", thinker)
-    run = scans.scan("M101", policy="thinker")
-
-    assert stopped_as(run) == ("LIMIT_REACHED", "limit_model_turns")
-    assert len(turns) == 6
-    assert package(run)["question"].startswith("A limit is reached. The scan of electric cargo bikes in Havenport has")
 
 
 # Faults of the services
