@@ -22,7 +22,7 @@ from runs.domain.proposals import Act, Ask, Claim, Exhausted, Proposal
 from runs.domain.states import Outcome, StopReason
 from runs.domain.telling import Statement, Wording
 from runs.tools.briefs import CHECK_COMMISSION, NOTE_FINDING, READ_BRIEF, READ_PUBLISHERS
-from runs.tools.sources import KINDS, READ_SOURCE, RECHECK_SOURCE, SEARCH_SOURCES, UNDATED
+from runs.tools.sources import KINDS, READ_SOURCE, RECHECK_SOURCE, SEARCH_SOURCES, SOURCE_ID, UNDATED
 from runs.workflows.definition import TURNS, Assertion, Check, Context, Read, Reading, Scope, Workflow
 
 RECENT = timedelta(days=365)
@@ -31,15 +31,12 @@ MOST_CHECKED = 8  # sources
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*")
 LONGEST_QUERY, LONGEST_SENTENCE = 100, 400  # characters
 
+NAME = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9-]{0,39}$"}
 INPUT = {
     "type": "object",
     "properties": {
-        "brief_id": {"type": "string", "title": "Brief", "pattern": "^[A-Za-z0-9][A-Za-z0-9-]{0,39}$"},
-        "client_id": {
-            "type": "string",
-            "title": "Client the scan is made for",
-            "pattern": "^[A-Za-z0-9][A-Za-z0-9-]{0,39}$",
-        },
+        "brief_id": {**NAME, "title": "Brief"},
+        "client_id": {**NAME, "title": "Client the scan is made for"},
     },
     "required": ["brief_id"],
     "additionalProperties": False,
@@ -278,7 +275,7 @@ SCOPES = {
     "without_sales": Scope("Without evidence on sales", frozenset({"sales"})),
     "without_competitors": Scope("Without evidence on competitors", frozenset({"competitors"})),
     "sources_only": Scope("Two sources on the market and nothing else", frozenset({"competitors", "sales"})),
-    "side_by_side": Scope("Figures that contradict each other stand side by side", frozenset({"agree"})),
+    "despite_contradictions": Scope("With figures that contradict each other", frozenset({"agree"})),
 }
 
 
@@ -291,13 +288,13 @@ def _query(c: Context, kind: str, words: str = "") -> dict[str, str]:
     return {"kind": kind, "q": f"{brief['product']} {brief['city']} {words}".strip()[:LONGEST_QUERY]}
 
 
-def _search(given: Mapping[str, Any]) -> str:
+def _results(given: Mapping[str, Any]) -> str:
     return f"search {given['kind']}: {given['q']}"
 
 
 def _asked(c: Context, given: Mapping[str, Any]) -> bool:
     """Whether this was searched for since the preconditions were read."""
-    made, register = c.facts.get(_search(given)), c.facts.get("publishers")
+    made, register = c.facts.get(_results(given)), c.facts.get("publishers")
     return bool(made and register and made.stretch >= register.stretch)
 
 
@@ -317,7 +314,7 @@ def _to_check(c: Context) -> list[str]:
 def checks(c: Context) -> list[Check]:
     asked = [
         Check(
-            fact=_search(given),
+            fact=_results(given),
             tool=SEARCH_SOURCES.name,
             params={**given, "about": c.input["brief_id"]},
             expects=f"what else there is on {given['kind']}, and may contradict what was quoted",
@@ -338,19 +335,21 @@ def checks(c: Context) -> list[Check]:
 
 # What a policy may do
 
+KIND = {"type": "string", "enum": list(KINDS)}
+NUMBER = {"type": "string", "pattern": f"^{SOURCE_ID.pattern}$"}
 OPERATIONS = {
     SEARCH_SOURCES.name: Reading(
         says="Search the library for sections of one kind; each result quotes one sentence of its source.",
         arguments={
             "type": "object",
             "properties": {
-                "kind": {"type": "string", "enum": list(KINDS)},
+                "kind": KIND,
                 "q": {"type": "string", "minLength": 1, "maxLength": LONGEST_QUERY},
             },
             "required": ["kind", "q"],
             "additionalProperties": False,
         },
-        fact=lambda c, given: _search(given),
+        fact=lambda c, given: _results(given),
         params=lambda c, given: {**given, "about": c.input["brief_id"]},
         kind=lambda given: str(given["kind"]),
     ),
@@ -358,7 +357,7 @@ OPERATIONS = {
         says="Read one source in full.",
         arguments={
             "type": "object",
-            "properties": {"source_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$"}},
+            "properties": {"source_id": NUMBER},
             "required": ["source_id"],
             "additionalProperties": False,
         },
@@ -376,8 +375,8 @@ OPERATIONS = {
                     "items": {
                         "type": "object",
                         "properties": {
-                            "kind": {"type": "string", "enum": list(KINDS)},
-                            "source_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$"},
+                            "kind": KIND,
+                            "source_id": NUMBER,
                             "sentence": {"type": "string", "minLength": 1, "maxLength": LONGEST_SENTENCE},
                         },
                         "required": ["kind", "source_id", "sentence"],
@@ -466,7 +465,8 @@ def script(c: Context) -> Proposal:
 def remaining(c: Context) -> Charge:
     """What a run that is not complete still needs, at the least."""
     unread = sum(c.fresh(read.fact) is None for read in READS)
-    steps = unread + (len(checks(c)) or 1 if _noted(c) else 2)
+    to_do = len(checks(c)) if _noted(c) else 2  # a note, and at least one source to read again
+    steps = unread + to_do
     return {Dimension.STEPS: steps, Dimension.TOOL_ATTEMPTS: steps}
 
 
@@ -490,14 +490,18 @@ def _contradiction(c: Context) -> str:
 def what_is_open(c: Context) -> str:
     """What the scan has, what it lacks, and a question that can be answered."""
     if contradiction := _contradiction(c):
-        return f"Sources on {_about(c)} contradict each other: {contradiction}. May both stand side by side?"
-    has = [f"{_numbers(c, kind)} on {label}" for kind, label in LABELS.items() if _borne_out(c, kind)]
+        scope = SCOPES["despite_contradictions"].label
+        return (
+            f"Sources on {_about(c)} contradict each other: {contradiction}. "
+            f"Should the scan be narrowed (“{scope}”), or wait until one of them is put right?"
+        )
+    has = [f"{numbers} on {label}" for kind, label in LABELS.items() if (numbers := _numbers(c, kind))]
     lacks = [label for name, label in MISSING.items() if name in _unmet(c)]
     found = f"The scan of {_about(c)} has {'; '.join(has) or 'nothing that stands'}"
     if not lacks:
         return f"{found}. How should it go on?"
     failed = " Not every search could be made." if SEARCH_SOURCES.name in c.closed else ""
-    scope = next((scope.label for scope in SCOPES.values() if _unmet(c) <= scope.drops), "")
+    scope = next((scope.label for scope in SCOPES.values() if _dropped(c) | _unmet(c) <= scope.drops), "")
     ask = f"Should it be narrowed (“{scope}”), or where" if scope else "Where"
     return f"{found}, and lacks {', '.join(lacks)}.{failed} {ask} else is there to look?"
 
@@ -511,7 +515,10 @@ def _unmet(c: Context) -> set[str]:
 
 
 def _numbers(c: Context, kind: str) -> str:
-    return ", ".join(dict.fromkeys(quotation["source_id"] for quotation in _noted(c) if quotation["kind"] == kind))
+    """The sources whose quotations on one kind stand."""
+    of_kind = [quotation for quotation in _noted(c) if quotation["kind"] == kind]
+    stand = [quotation["source_id"] for quotation in of_kind if bears_out(c, quotation).value is Value.MET]
+    return ", ".join(dict.fromkeys(stand))
 
 
 def question(c: Context, reason: StopReason, found: str) -> str:

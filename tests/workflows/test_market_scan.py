@@ -278,7 +278,9 @@ def test_a_narrower_scope_that_does_not_cover_what_is_missing_asks_again(scans: 
     run = narrow(scans, scans.scan("M103"), "one_source")
 
     assert run.outcome == "NEEDS_HUMAN"
-    assert "lacks evidence on sales" in package(run)["question"]
+    assert package(run)["question"].endswith(
+        "lacks evidence on sales. Where else is there to look?"
+    )  # narrower is none
 
 
 def test_a_source_that_went_away_while_a_person_thought_about_it_is_not_counted(scans: Scans) -> None:
@@ -293,8 +295,8 @@ def test_a_source_that_went_away_while_a_person_thought_about_it_is_not_counted(
     assert stopped_as(run) == ("NEEDS_HUMAN", "sources_exhausted")  # nobody else writes about competitors
 
 
-def test_contradicting_figures_may_stand_side_by_side_once_that_is_agreed_to(scans: Scans) -> None:
-    run = narrow(scans, scans.scan("M104"), "side_by_side")
+def test_contradicting_figures_may_stand_despite_contradictions_once_that_is_agreed_to(scans: Scans) -> None:
+    run = narrow(scans, scans.scan("M104"), "despite_contradictions")
 
     assert stopped_as(run) == ("COMPLETED", "contract_met")
     assert {number for kind, number, _ in quoted(run) if kind == "sales"} == {"S-401", "S-403"}

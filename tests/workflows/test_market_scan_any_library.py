@@ -55,7 +55,7 @@ SCOPES = {
     "without_sales": frozenset({"sales"}),
     "without_competitors": frozenset({"competitors"}),
     "sources_only": frozenset({"competitors", "sales"}),
-    "side_by_side": frozenset({"agree"}),
+    "despite_contradictions": frozenset({"agree"}),
 }
 
 FAILURES = [
