@@ -57,6 +57,14 @@ def test_completion_comes_before_every_limit() -> None:
     assert reason(met) is StopReason.CONTRACT_MET
 
 
+def test_what_was_read_before_the_last_stop_completes_a_run_that_wrote_nothing_no_more() -> None:
+    resumed = replace(CLEAR, contract=Value.MET, facts=FactsState.UNREAD, next_step=NextStep.READ)
+    assert decide(resumed).kind is Kind.ACT
+    assert reason(replace(resumed, facts=FactsState.COMPLETE)) is StopReason.CONTRACT_MET
+    wrote = replace(resumed, effects=frozenset({EffectState.CONFIRMED}))
+    assert reason(wrote) is StopReason.CONTRACT_MET  # what permitted it held when it was sent
+
+
 def test_a_limit_and_a_repetition_together_are_a_limit() -> None:
     assert reason(replace(CLEAR, short_of=Dimension.STEPS, repeats=1)) is StopReason.LIMIT_STEPS
 

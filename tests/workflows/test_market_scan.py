@@ -9,16 +9,14 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from runs import case
-from runs.agents.policies import MODELS, POLICIES
+from runs.agents.policies import POLICIES
 from runs.domain.budget import Dimension
 from runs.domain.contract import Fact
 from runs.domain.decision import FactsState
-from runs.domain.proposals import Act, Claim, Consult, Proposal
-from runs.domain.states import StepKind
+from runs.domain.proposals import Act, Claim, Proposal
 from runs.interventions import starting
 from runs.interventions.refusals import Refused
 from runs.models import Run
-from runs.tools.tool import Call, Result, Service, Tool
 from runs.workflows.definition import Context, Workflow
 from runs.workflows.market_scan import register_is_clear
 from takeover.demo.backoffice.library import SENTENCE_END, Library
@@ -247,9 +245,9 @@ def test_budgets_go_on_from_where_they_were_when_the_scope_is_narrowed(scans: Sc
 
     run = narrow(scans, run, "without_sales")
 
-    # Authority, brief, register, and the three sources once more: nothing is searched for again.
-    assert run.budget["steps"][2] == spent + 6
-    assert len(scans.searched("M103")) == 4
+    # Authority, brief and register; the plain question on both kinds that are quoted; the three sources.
+    assert run.budget["steps"][2] == spent + 3 + 2 + 3
+    assert scans.searched("M103")[4:] == scans.searched("M103")[:2]
     assert scans.read("S-301") == [200, 200]
 
 
@@ -280,23 +278,25 @@ def test_a_narrower_scope_that_does_not_cover_what_is_missing_asks_again(scans: 
     run = narrow(scans, scans.scan("M103"), "one_source")
 
     assert run.outcome == "NEEDS_HUMAN"
-    assert "lacks evidence on sales" in package(run)["question"]
+    assert package(run)["question"].endswith(
+        "lacks evidence on sales. Where else is there to look?"
+    )  # narrower is none
 
 
 def test_a_source_that_went_away_while_a_person_thought_about_it_is_not_counted(scans: Scans) -> None:
     """What was checked before the stop completes nothing after it."""
     run = scans.scan("M102")
-    assert ("market", "S-201") in {(kind, number) for kind, number, _ in quoted(run)}
+    assert ("competitors", "S-201") in {(kind, number) for kind, number, _ in quoted(run)}
     scans.back_office.fault("S-201", "source_withdrawn")
 
     run = narrow(scans, run, "one_source")
 
     assert "S-201" not in {number for _, number, _ in quoted(run)}
-    assert stopped_as(run) == ("NEEDS_HUMAN", "sources_exhausted")  # it alone wrote about competitors
+    assert stopped_as(run) == ("NEEDS_HUMAN", "sources_exhausted")  # nobody else writes about competitors
 
 
-def test_contradicting_figures_may_stand_side_by_side_once_that_is_agreed_to(scans: Scans) -> None:
-    run = narrow(scans, scans.scan("M104"), "side_by_side")
+def test_contradicting_figures_may_stand_despite_contradictions_once_that_is_agreed_to(scans: Scans) -> None:
+    run = narrow(scans, scans.scan("M104"), "despite_contradictions")
 
     assert stopped_as(run) == ("COMPLETED", "contract_met")
     assert {number for kind, number, _ in quoted(run) if kind == "sales"} == {"S-401", "S-403"}
@@ -352,25 +352,6 @@ def test_time_that_has_run_out_stops_the_search_with_what_there_is(scans: Scans)
     assert stopped_as(run) == ("LIMIT_REACHED", "limit_wall_time")
     assert scans.searched("M101") == []
     package(run)
-
-
-def test_a_model_is_asked_six_times_at_most(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> None:
-    turns: list[str] = []
-
-    def think(_: Service, call: Call, _until: float) -> Result:
-        turns.append(call.operation)
-        return Result({"says": "still researching"}, "The model is still researching")
-
-    def thinker(_: Workflow, c: Context) -> Proposal:
-        return Consult("think", {"turn": len(turns)}, {Dimension.STEPS: 1, Dimension.MODEL_TURNS: 1})
-
-    monkeypatch.setitem(MODELS, "think", Tool("think", "Think", "model", "back_office", StepKind.TURN, think))
-    monkeypatch.setitem(POLICIES, "thinker", thinker)
-    run = scans.scan("M101", policy="thinker")
-
-    assert stopped_as(run) == ("LIMIT_REACHED", "limit_model_turns")
-    assert len(turns) == 6
-    assert package(run)["question"].startswith("A limit is reached. The scan of electric cargo bikes in Havenport has")
 
 
 # Faults of the services
@@ -472,17 +453,14 @@ def test_a_register_that_contradicts_itself_is_a_conflict_and_an_empty_one_is_mi
 
 @pytest.fixture
 def notes(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
-    """Lets an agent search as the script does, note exactly these quotations, and from then on say that it is done."""
+    """Lets an agent note exactly these quotations, without having looked for anything, and then say that it is done."""
 
     def note(brief_id: str, quotations: Iterable[Quotation]) -> Run:
-        finding = [{"kind": kind, "source_id": number, "sentence": sentence} for kind, number, sentence in quotations]
+        finding = [{"kind": kind, "source_id": number, "sentence": words} for kind, number, words in quotations]
 
         def policy(workflow: Workflow, c: Context) -> Proposal:
-            proposal = workflow.script(c)
             if "finding" in c.facts:
                 return Claim("Everything was found and checked. The report is complete.")
-            if isinstance(proposal, Act) and proposal.operation == "search_sources":
-                return proposal
             return Act("note_finding", {"quotations": finding})
 
         monkeypatch.setitem(POLICIES, "noting", policy)
@@ -555,7 +533,7 @@ def test_a_finding_without_one_of_the_four_never_completes(notes: Callable[..., 
     assert notes("M101", [quotation for quotation in SOUND if quotation != left_out]).outcome == "NEEDS_HUMAN"
 
 
-def test_leaving_a_contradiction_out_does_not_remove_it(notes: Callable[..., Run]) -> None:
+def test_a_contradiction_that_an_agent_did_not_look_for_is_found_all_the_same(notes: Callable[..., Run]) -> None:
     kinds = [("market", "S-401"), ("market", "S-402"), ("competitors", "S-402"), ("sales", "S-401")]
     run = notes("M104", [sentence(*quotation) for quotation in kinds])
 

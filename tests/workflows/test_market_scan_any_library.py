@@ -55,7 +55,7 @@ SCOPES = {
     "without_sales": frozenset({"sales"}),
     "without_competitors": frozenset({"competitors"}),
     "sources_only": frozenset({"competitors", "sales"}),
-    "side_by_side": frozenset({"agree"}),
+    "despite_contradictions": frozenset({"agree"}),
 }
 
 FAILURES = [
@@ -197,6 +197,13 @@ def assert_rightly_complete(run: Run, library: AnyLibrary) -> None:
         for step in steps
         if step.operation == "recheck_source" and step.seq > last_noted and step.stretch == run.stretch - 1
     }
+    asked = {
+        step.payload.request["kind"]
+        for step in steps
+        if step.operation == "search_sources"
+        and step.payload.request["q"] == "kettles Arden"
+        and step.stretch == run.stretch - 1
+    }
     by_kind: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in KINDS}
     for quotation in noted:
         source = library.said[quotation["source_id"]]
@@ -205,11 +212,12 @@ def assert_rightly_complete(run: Run, library: AnyLibrary) -> None:
         assert quotation["sentence"] in sentences(source["sections"].get(quotation["kind"], ""))
         assert counts(source)
         by_kind[quotation["kind"]].append(source)
+        assert quotation["kind"] in asked
     assert voices(by_kind["market"]) >= (1 if "second" in dropped else 2)
     assert by_kind["competitors"] or "competitors" in dropped
     assert by_kind["sales"] or "sales" in dropped
-    figures = {source["figures"]["sold"] for sources in by_kind.values() for source in sources if source["figures"]}
-    assert len(figures) < 2 or "agree" in dropped
+    all_read = [source for number in read_again if (source := library.said[number]) and counts(source)]
+    assert len({source["figures"]["sold"] for source in all_read if source["figures"]}) < 2 or "agree" in dropped
 
 
 def assert_looked_after(run: Run) -> None:
