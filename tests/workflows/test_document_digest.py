@@ -451,6 +451,7 @@ def test_what_another_digest_cites_is_not_undone_and_nothing_else_is_either(
     assert ended(run) == (Outcome.NEEDS_HUMAN, StopReason.NOT_REVERSIBLE)
     assert "cited by of-d.md" in question(run)
     assert desk.documents.content() == content
+    assert not [name for name in calls(run) if name.startswith("remove_")]  # it was not even tried
 
 
 def test_who_cites_it_in_the_last_moment_is_noticed_by_the_folder_itself(
