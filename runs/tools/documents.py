@@ -29,7 +29,7 @@ SOURCE = "document folder"
 ORIGINALS, DIGESTS, OUTBOX, REMOVED = "originals", "digests", "outbox", "removed"
 INDEX = "index.jsonl"
 MOST_OF_A_DOCUMENT = 200_000  # bytes; what was read is kept with the run
-MARK = re.compile(r"<!-- made under (?P<key>[^\s<>]{1,120}), sha256 (?P<sha256>[0-9a-f]{64}) -->\n")
+MARK = re.compile(r"<!-- made under (?P<key>[\w.:-]{1,120}), sha256 (?P<sha256>[0-9a-f]{64}) -->\n", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -319,9 +319,12 @@ def _line(text: str) -> dict[str, Any] | None:
         return None
     for shape in (ENTRY, REMOVAL):
         if line.keys() >= shape.keys() and all(isinstance(line[name], kind) for name, kind in shape.items()):
-            sources = line.get("sources", [])
-            return line if all(isinstance(one, dict) and "document" in one for one in sources) else None
+            return line if all(map(_is_source, line.get("sources", []))) else None
     return None
+
+
+def _is_source(given: object) -> bool:
+    return isinstance(given, dict) and all(isinstance(given.get(name), str) for name in ("document", "sha256"))
 
 
 def _write_index(folder: Folder, lines: list[dict[str, Any]], until: float) -> None:

@@ -293,7 +293,7 @@ def in_the_index(c: Context, digest: Fact) -> str:
     entry = entries[0]
     if entry["sha256"] != made.get("sha256"):
         return f"entry {entry['entry']} is of another version of the digest"
-    named = [(one["document"], one.get("sha256")) for one in entry["sources"]]
+    named = [(one["document"], one["sha256"]) for one in entry["sources"]]
     is_named = sorted(named) == sorted(parsed(text_of(digest)).sources.values()) and len(named) == len(BOTH)
     return "" if is_named else f"entry {entry['entry']} does not name both documents"
 

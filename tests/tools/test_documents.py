@@ -303,7 +303,17 @@ def test_only_a_digest_that_is_there_as_it_was_read_gets_into_the_index_and_once
 
 
 @pytest.mark.parametrize(
-    "line", ["", "{", "[]", "7", '{"entry": "E1"}', '{"removes": 1, "operation_key": "", "digest": ""}', "[" * 100_000]
+    "line",
+    [
+        '{"entry": "E2", "operation_key": "k", "digest": "d", "sha256": "", "sources": [{"document": 7}]}',
+        "",
+        "{",
+        "[]",
+        "7",
+        '{"entry": "E1"}',
+        '{"removes": 1, "operation_key": "", "digest": ""}',
+        "[" * 100_000,
+    ],
 )
 def test_an_index_that_somebody_broke_is_neither_read_nor_written_over(documents: Documents, line: str) -> None:
     indexed(documents)
