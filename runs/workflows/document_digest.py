@@ -377,6 +377,26 @@ CONTRACT = (
 # What may be done, and how it is undone
 
 
+def out_of_turn(task: str) -> Callable[[Context, Mapping[str, Any]], str]:
+    """Whoever drives the run, a model too, does what the task graph has ready and nothing else."""
+
+    def says(c: Context, given: Mapping[str, Any]) -> str:
+        if task not in needs(c):
+            return f"It was not asked for to {task} digest {c.input['digest']}."
+        ready = tasks(c).ready
+        return "" if task in ready else f"To {task} is not what comes next; that is: {', '.join(ready) or 'nothing'}."
+
+    return says
+
+
+def cannot_be_drafted(c: Context, given: Mapping[str, Any]) -> str:
+    if says := out_of_turn("draft")(c, given):
+        return says
+    points = parsed(written(c, {which: given[f"lines_of_{which}"] for which in BOTH})).points
+    empty = [c.input[which] for which in BOTH if not any(point.of == which for point in points)]
+    return f"Nothing can be quoted of those lines of {' and '.join(empty)}." if empty else ""
+
+
 def checksum(c: Context) -> str:
     draft = c.write(WRITE_DIGEST.name)
     return sha256(draft.plan.params["text"].encode()).hexdigest() if draft else ""
@@ -507,18 +527,21 @@ OPERATIONS: Mapping[str, Reading | Writing] = {
         },
         plan=drafting,
         key=lambda c, given: key(c, "digest"),
+        not_now=cannot_be_drafted,
         undo=undone_by(taking_away),
     ),
     ADD_ENTRY.name: Writing(
         says="Enters the digest in the index, once it is written.",
         plan=indexing,
         key=lambda c, given: key(c, "entry"),
+        not_now=out_of_turn("index"),
         undo=undone_by(taking_out),
     ),
     HAND_OVER.name: Writing(
         says="Hands the digest over, once it stands in the index and was looked at. That cannot be taken back.",
         plan=delivering,
         key=lambda c, given: key(c, "outbox"),
+        not_now=out_of_turn("hand over"),
     ),
 }
 

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from pytest_django.fixtures import Settings
 
+from runs.agents.policies import POLICIES
 from runs.domain.effects import EffectState
 from runs.domain.frontier import startable
+from runs.domain.proposals import Act, Proposal
 from runs.domain.states import Outcome, StopReason
 from runs.engine.advance import advance
 from runs.interventions import starting
@@ -19,6 +21,7 @@ from runs.interventions.refusals import Refused
 from runs.models import Handoff, Run
 from runs.tools import folder as module
 from runs.tools.documents import LOOK_AT_DIGEST
+from runs.workflows.definition import Context, Workflow
 from runs.workflows.document_digest import USES, WORKFLOW, beginnings, first_sentence, parsed
 from tests.documents import RAIN, WELLS, Documents, System, lose_the_answer, strike
 from tests.engine.conftest import Engine, _every_package_is_sound, _no_broker  # noqa: F401
@@ -136,6 +139,40 @@ def test_an_agent_that_says_done_before_anything_was_done_moves_nothing(desk: De
 
     assert ended(run) == COMPLETED
     assert calls(run).count("write_digest") == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "says"),
+    [
+        ("write_digest", {"lines_of_first": [1], "lines_of_second": [1]}, "that is: read first, read second"),
+        ("add_entry", {}, "that is: read first, read second"),
+        ("hand_over", {}, "It was not asked for to hand over"),
+    ],
+)
+def test_who_does_something_out_of_turn_or_unasked_is_told_and_nothing_is_done(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, operation: str, arguments: dict[str, Any], says: str
+) -> None:
+    monkeypatch.setitem(POLICIES, "hasty", lambda workflow, context: Act(operation, arguments))
+
+    run = desk.run(policy="hasty")
+
+    assert ended(run) == (Outcome.NEEDS_HUMAN, StopReason.QUESTION_ASKED)
+    assert says in question(run)
+    assert not run.effects.exists()
+
+
+def test_who_chooses_lines_of_which_nothing_can_be_quoted_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def vague(workflow: Workflow, context: Context) -> Proposal:
+        proposed = workflow.script(context)
+        is_draft = isinstance(proposed, Act) and proposed.operation == "write_digest"
+        return Act("write_digest", {"lines_of_first": [2, 99], "lines_of_second": [3]}) if is_draft else proposed
+
+    monkeypatch.setitem(POLICIES, "vague", vague)
+
+    run = desk.run(policy="vague")
+
+    assert "Nothing can be quoted of those lines of originals/rain.md" in question(run)
+    assert not run.effects.exists()
 
 
 # A document that is not there, or cannot be read
