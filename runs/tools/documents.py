@@ -149,7 +149,7 @@ def _add_entry(folder: Folder, call: Call, until: float) -> Result:
             return _entered(call, known)
         there = _made(folder, DIGESTS, digest, until)
         if there is None or not there.intact or there.sha256 != call.params["sha256"]:
-            return _rejected(f"there is no digest {digest} that says what is to be indexed")
+            raise refused(f"Digest {digest} is not there as it is to be indexed.")
         if others := index.of(digest):
             return _rejected(f"digest {digest} is in the index already, as {others[0]['entry']}")
         entry = {"entry": f"E{len(index.lines) + 1}", "operation_key": call.operation_key, **call.params}
@@ -177,7 +177,7 @@ def _hand_over(folder: Folder, call: Call, until: float) -> Result:
         out, there = _made(folder, OUTBOX, digest, until), _made(folder, DIGESTS, digest, until)
         if out is None:
             if there is None or not there.intact or there.sha256 != call.params["sha256"]:
-                return _rejected(f"there is no digest {digest} that says what is to be handed over")
+                raise refused(f"Digest {digest} is not there as it is to be handed over.")
             folder.write(f"{OUTBOX}/{digest}", _marked(call.operation_key, there.text), until)
         elif out.key != call.operation_key:
             return _rejected(f"a digest {digest} was handed over already, under {out.key}")

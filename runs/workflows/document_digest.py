@@ -145,6 +145,8 @@ def eligible(c: Context) -> Judgement:
     place = c.facts.get("place")
     if not place:
         return unknown("not read yet")
+    if c.input["first"] == c.input["second"]:
+        return unmet(place.evidence("both documents are the same one"))
     made = place.data["made"]
     if made and made["operation_key"] not in {effect.key for effect in c.effects}:
         by = f"under {made['operation_key']}" if made["operation_key"] else "by hand"
@@ -673,8 +675,9 @@ CUSTOMER_SAYS = Wording(
             "zh": "很抱歉，我们没有找到您可以生成摘要的资料。",
         },
         Statement.NOT_ELIGIBLE: {
-            "en": "There is already a digest {subject}. Please choose another name, or use the one that is there.",
-            "zh": "名为 {subject} 的摘要已经存在，请换一个名称，或直接使用已有的摘要。",
+            "en": "The digest {subject} cannot be made like this: there is one of that name already, or both documents "
+            "are the same. Please choose another name, or another document.",
+            "zh": "无法这样生成摘要 {subject}：同名摘要已经存在，或两份资料是同一份。请换一个名称或另选资料。",
         },
         Statement.REFUSED_BY_SERVICE: {
             "en": "The digest {subject} could not be stored as it was asked for.",

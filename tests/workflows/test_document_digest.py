@@ -99,6 +99,19 @@ def index_of(documents: Documents) -> list[dict[str, Any]]:
     return [json.loads(line) for line in documents.text("index.jsonl").splitlines()]
 
 
+def when_something_is_written(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object], after: int = 2) -> None:
+    """Something happens in the folder when the so many-th file of the run got to its place: the index is the second."""
+    left = [after]
+
+    def renamed(*given: Any, **named: Any) -> None:
+        os.rename(*given, **named)
+        left[0] -= 1
+        if left[0] == 0:
+            meanwhile()
+
+    monkeypatch.setattr(module, "os", System(rename=renamed))
+
+
 # Nothing goes wrong
 
 
@@ -288,6 +301,26 @@ def test_a_name_that_somebody_took_meanwhile_is_not_written_over(desk: Desk, mon
 
     assert ended(run) == (Outcome.DECLINED, StopReason.REFUSED_BY_SERVICE)
     assert desk.documents.text("digests/d.md") == "mine"
+
+
+def test_one_document_twice_is_not_digested(desk: Desk) -> None:
+    run = desk.run(first="originals/wells.md")
+
+    assert ended(run) == (Outcome.DECLINED, StopReason.NOT_ELIGIBLE)
+    assert calls(run) == ["look_at_digest"]
+
+
+def test_a_digest_that_somebody_changes_before_it_is_in_the_index_is_a_persons(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = "mine now"
+    when_something_is_written(monkeypatch, lambda: desk.documents.put("digests/d.md", changed), after=1)
+
+    run = desk.run()
+
+    assert ended(run) == (Outcome.NEEDS_HUMAN, StopReason.INPUT_INVALID)
+    assert "not there as it is to be indexed" in question(run)
+    assert desk.documents.text("digests/d.md") == changed
 
 
 # A worker dies
@@ -570,23 +603,10 @@ def test_two_runs_that_take_turns_at_the_index_lose_neither_entry(desk: Desk, se
 # The originals, and what is made of hostile text
 
 
-def when_the_index_is_written(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object], after: int = 2) -> None:
-    """Something happens in the folder when the second file of the run got to its place."""
-    left = [after]
-
-    def renamed(*given: Any, **named: Any) -> None:
-        os.rename(*given, **named)
-        left[0] -= 1
-        if left[0] == 0:
-            meanwhile()
-
-    monkeypatch.setattr(module, "os", System(rename=renamed))
-
-
 def test_a_document_that_changes_while_it_is_digested_keeps_the_run_from_completing(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    when_the_index_is_written(monkeypatch, lambda: desk.documents.put("originals/wells.md", WELLS + "More.\n"))
+    when_something_is_written(monkeypatch, lambda: desk.documents.put("originals/wells.md", WELLS + "More.\n"))
 
     run = desk.run()
 
@@ -608,7 +628,7 @@ def test_a_digest_that_somebody_changes_is_noticed_before_it_is_handed_over(
     def tamper() -> None:
         desk.documents.put("digests/d.md", desk.documents.text("digests/d.md").replace("two metres", "ten metres"))
 
-    when_the_index_is_written(monkeypatch, tamper)
+    when_something_is_written(monkeypatch, tamper)
 
     run = desk.run(hand_over=True)
 
