@@ -12,6 +12,7 @@ COPY takeover takeover
 COPY templates templates
 COPY static static
 RUN useradd --system --create-home --home-dir "$TAKEOVER_DATA_DIR" takeover \
+    && install -d -o takeover "$TAKEOVER_DATA_DIR/documents" \
     && SECRET_KEY=unused-while-building python manage.py collectstatic --no-input --verbosity 0
 
 USER takeover

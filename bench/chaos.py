@@ -262,7 +262,7 @@ class Product:
             port = probe.getsockname()[1]
         world.children["back office"] = processes.start_back_office(world.folder, port)
         self.back_office = processes.BackOffice(f"http://127.0.0.1:{port}")
-        self.env = processes.product_env(self.back_office.url)
+        self.env = processes.product_env(self.back_office.url, world.folder / "documents")
         os.environ["BACK_OFFICE_URL"] = self.back_office.url
         from django.conf import settings
 

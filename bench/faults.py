@@ -138,7 +138,7 @@ def trials_in(folder: Path) -> Iterator[Any]:
     connection.creation.create_test_db(verbosity=0, autoclobber=True)
     child = processes.start_back_office(folder, port)
     office = processes.BackOffice(f"http://127.0.0.1:{port}")
-    server = ForkServer(processes.product_env(office.url), folder / "forks.log")
+    server = ForkServer(processes.product_env(office.url, folder / "documents"), folder / "forks.log")
     try:
         yield Trials(server, office)
     finally:

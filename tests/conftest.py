@@ -83,8 +83,8 @@ def back_office(_back_office_process: BackOffice) -> BackOffice:
 
 
 @pytest.fixture(scope="session")
-def product_env(django_db_setup: None, _back_office_process: BackOffice) -> dict[str, str]:
-    return processes.product_env(_back_office_process.url)
+def product_env(django_db_setup: None, _back_office_process: BackOffice, _folder: Path) -> dict[str, str]:
+    return processes.product_env(_back_office_process.url, _folder / "documents")
 
 
 @pytest.fixture(scope="session")

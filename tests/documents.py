@@ -2,6 +2,7 @@
 
 import errno
 import itertools
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -44,6 +45,34 @@ class Documents:
 
     def names(self, below: str) -> list[str]:
         return [name.removeprefix(f"{below}/") for name in self.content() if name.startswith(f"{below}/")]
+
+    def effects(self, digest: str) -> list[dict[str, Any]]:
+        """What took effect under a digest's name, as the books of a service would have it; `revises` says where."""
+        lines = [json.loads(line) for line in self.content().get("index.jsonl", "").splitlines()]
+        entries = [line["operation_key"] for line in lines if "entry" in line and line["digest"] == digest]
+        taken_out = [line["removes"] for line in lines if "removes" in line]
+        found = [("index", key, key in taken_out) for key in entries]
+        found += [(where, self.key_of(f"{where}/{digest}"), False) for where in ("digests", "outbox")]
+        # What was taken away has no name of its own any more; of one run are all whose keys end alike.
+        of_one_run = {key.partition("-")[2] for _, key, _ in found if key}
+        away = [self.key_of(f"removed/{name}") for name in self.names("removed")]
+        found += [("digests", key, True) for key in away if key.partition("-")[2] in of_one_run]
+        return [
+            {
+                "order_id": digest,
+                "operation_key": key,
+                "state": "cancelled" if undone else "accepted",
+                "revises": where,
+                "at": "",
+            }
+            for where, key, undone in found
+            if key
+        ]
+
+    def key_of(self, name: str) -> str:
+        """Under which operation key a file was made; empty where it is not there."""
+        mark = self.content().get(name, "")
+        return mark.removeprefix("<!-- made under ").partition(",")[0]
 
     def do(
         self, tool: Tool, key: str = "", *, may_still_arrive: bool = False, within: float = 5, **params: Any

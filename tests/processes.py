@@ -35,13 +35,14 @@ def wait_until(happened: Callable[[], object], within: float = 15, every: float 
         time.sleep(every)
 
 
-def product_env(back_office_url: str) -> dict[str, str]:
-    """What tells a process of the product to use this test process's database and broker."""
+def product_env(back_office_url: str, documents: Path) -> dict[str, str]:
+    """What tells a process of the product to use this test process's database, broker and folder of documents."""
     database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
     return os.environ | {
         "DJANGO_SETTINGS_MODULE": "takeover.settings",
         "DATABASE_URL": database,
         "BACK_OFFICE_URL": back_office_url,
+        "DOCUMENTS_FOLDER": str(documents),
         "WORKER": "1",
         "CELERY_SKIP_CHECKS": "1",
         "PYTHONWARNINGS": "default",

@@ -193,6 +193,8 @@ def _act(held: Held, workflow: Workflow, context: Context, name: str, arguments:
         arguments, changed_by = {**arguments, **amendment.data["changes"]}, f"{amendment.data['by']} changed it"
         if not workflow.validators[name].is_valid(arguments):
             return Next(NextStep.ASK, CLAIM, found="What was changed does not fit the rest of what is proposed.")
+    if says := operation.not_now(context, arguments):
+        return _unfit(context, says)
     plan = operation.plan(context, arguments)
     plan = replace(plan, needs_approval=plan.needs_approval or changed_by or _left_open_before(held))
     effect = effect_for(context, plan, key)

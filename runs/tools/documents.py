@@ -29,7 +29,7 @@ SOURCE = "document folder"
 ORIGINALS, DIGESTS, OUTBOX, REMOVED = "originals", "digests", "outbox", "removed"
 INDEX = "index.jsonl"
 MOST_OF_A_DOCUMENT = 200_000  # bytes; what was read is kept with the run
-MARK = re.compile(r"<!-- made under (?P<key>[^\s<>]{1,120}), sha256 (?P<sha256>[0-9a-f]{64}) -->\n")
+MARK = re.compile(r"<!-- made under (?P<key>[\w.:-]{1,120}), sha256 (?P<sha256>[0-9a-f]{64}) -->\n", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _add_entry(folder: Folder, call: Call, until: float) -> Result:
             return _entered(call, known)
         there = _made(folder, DIGESTS, digest, until)
         if there is None or not there.intact or there.sha256 != call.params["sha256"]:
-            return _rejected(f"there is no digest {digest} that says what is to be indexed")
+            raise refused(f"Digest {digest} is not there as it is to be indexed.")
         if others := index.of(digest):
             return _rejected(f"digest {digest} is in the index already, as {others[0]['entry']}")
         entry = {"entry": f"E{len(index.lines) + 1}", "operation_key": call.operation_key, **call.params}
@@ -177,7 +177,7 @@ def _hand_over(folder: Folder, call: Call, until: float) -> Result:
         out, there = _made(folder, OUTBOX, digest, until), _made(folder, DIGESTS, digest, until)
         if out is None:
             if there is None or not there.intact or there.sha256 != call.params["sha256"]:
-                return _rejected(f"there is no digest {digest} that says what is to be handed over")
+                raise refused(f"Digest {digest} is not there as it is to be handed over.")
             folder.write(f"{OUTBOX}/{digest}", _marked(call.operation_key, there.text), until)
         elif out.key != call.operation_key:
             return _rejected(f"a digest {digest} was handed over already, under {out.key}")
@@ -319,9 +319,12 @@ def _line(text: str) -> dict[str, Any] | None:
         return None
     for shape in (ENTRY, REMOVAL):
         if line.keys() >= shape.keys() and all(isinstance(line[name], kind) for name, kind in shape.items()):
-            sources = line.get("sources", [])
-            return line if all(isinstance(one, dict) and "document" in one for one in sources) else None
+            return line if all(map(_is_source, line.get("sources", []))) else None
     return None
+
+
+def _is_source(given: object) -> bool:
+    return isinstance(given, dict) and all(isinstance(given.get(name), str) for name in ("document", "sha256"))
 
 
 def _write_index(folder: Folder, lines: list[dict[str, Any]], until: float) -> None:

@@ -131,6 +131,8 @@ class Writing:
     key: Callable[[Context, Mapping[str, Any]], str]  # of this one logical write: the same whenever it is looked at
     arguments: Mapping[str, Any] = field(default_factory=lambda: NO_ARGUMENTS)
     undo: Undo | None = None  # without: cannot be undone by the product
+    # What stands in its way as things are, as a sentence: it is not planned then, and a model is told.
+    not_now: Callable[[Context, Mapping[str, Any]], str] = lambda context, given: ""
     amendable: bool = False  # whether a person may change the arguments of one that waits for approval
 
 

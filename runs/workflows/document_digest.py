@@ -145,6 +145,8 @@ def eligible(c: Context) -> Judgement:
     place = c.facts.get("place")
     if not place:
         return unknown("not read yet")
+    if c.input["first"] == c.input["second"]:
+        return unmet(place.evidence("both documents are the same one"))
     made = place.data["made"]
     if made and made["operation_key"] not in {effect.key for effect in c.effects}:
         by = f"under {made['operation_key']}" if made["operation_key"] else "by hand"
@@ -195,15 +197,15 @@ def source(c: Context, which: str) -> Fact | None:
 def done(c: Context) -> set[str]:
     found = {f"read {which}" for which in BOTH if source(c, which)}
     found |= {task for task, name in WRITES.items() if is_confirmed(c.write(name))}
-    delivery = c.write(HAND_OVER.name)
-    if (looked_at(c) and not what_is_wrong(c, "seen")) or (delivery and delivery.times_sent):
+    delivery, seen = c.write(HAND_OVER.name), looked_at(c)
+    if (seen and not what_is_wrong(c, seen)) or (delivery and delivery.times_sent):
         found.add("verify")
     return found & needs(c).keys()
 
 
 def failed(c: Context) -> set[str]:
     unreadable = {f"read {which}" for which in BOTH if c.is_closed(READ_DOCUMENT.name, {which: c.input[which]})}
-    wrong = {"verify"} if looked_at(c) and what_is_wrong(c, "seen") else set()
+    wrong = {"verify"} if (seen := looked_at(c)) and what_is_wrong(c, seen) else set()
     refused = {task for task, name in WRITES.items() if (e := c.write(name)) and e.state is EffectState.REJECTED}
     return (unreadable | wrong | refused) - done(c)
 
@@ -221,8 +223,12 @@ def is_confirmed(effect: Effect | None) -> bool:
 
 
 def looked_at(c: Context) -> Fact | None:
-    """How the digest stands, as the task "verify" saw it: lately, and after everything that this run wrote."""
-    return c.fresh("seen") and after_all_writes(c, "seen")
+    """How the digest stood when it was last looked at, if that was after everything that this run wrote. Whoever takes
+    the run up again has looked at its place first, and need not look twice."""
+    if not is_confirmed(c.write(ADD_ENTRY.name)):
+        return None
+    looks = [fact for name in ("place", "seen") if (fact := after_all_writes(c, name))]
+    return max(looks, key=lambda fact: fact.at, default=None)
 
 
 def after_all_writes(c: Context, name: str) -> Fact | None:
@@ -268,10 +274,9 @@ def text_of(digest: Fact) -> str:
     return made["text"] if made else ""
 
 
-def what_is_wrong(c: Context, seen: str) -> str:
+def what_is_wrong(c: Context, seen: Fact) -> str:
     """What does not fit of the digest and its entry as they were seen, as a sentence; empty where all does."""
-    fact = c.facts[seen]
-    return next((says for judged in (as_written, in_the_index) if (says := judged(c, fact))), "")
+    return as_written(c, seen) or in_the_index(c, seen)
 
 
 def as_written(c: Context, digest: Fact) -> str:
@@ -290,7 +295,7 @@ def in_the_index(c: Context, digest: Fact) -> str:
     entry = entries[0]
     if entry["sha256"] != made.get("sha256"):
         return f"entry {entry['entry']} is of another version of the digest"
-    named = [(one["document"], one.get("sha256")) for one in entry["sources"]]
+    named = [(one["document"], one["sha256"]) for one in entry["sources"]]
     is_named = sorted(named) == sorted(parsed(text_of(digest)).sources.values()) and len(named) == len(BOTH)
     return "" if is_named else f"entry {entry['entry']} does not name both documents"
 
@@ -372,6 +377,26 @@ CONTRACT = (
 
 
 # What may be done, and how it is undone
+
+
+def out_of_turn(task: str) -> Callable[[Context, Mapping[str, Any]], str]:
+    """Whoever drives the run, a model too, does what the task graph has ready and nothing else."""
+
+    def says(c: Context, given: Mapping[str, Any]) -> str:
+        if task not in needs(c):
+            return f"It was not asked for to {task} digest {c.input['digest']}."
+        ready = tasks(c).ready
+        return "" if task in ready else f"To {task} is not what comes next; that is: {', '.join(ready) or 'nothing'}."
+
+    return says
+
+
+def cannot_be_drafted(c: Context, given: Mapping[str, Any]) -> str:
+    if says := out_of_turn("draft")(c, given):
+        return says
+    points = parsed(written(c, {which: given[f"lines_of_{which}"] for which in BOTH})).points
+    empty = [c.input[which] for which in BOTH if not any(point.of == which for point in points)]
+    return f"Nothing can be quoted of those lines of {' and '.join(empty)}." if empty else ""
 
 
 def checksum(c: Context) -> str:
@@ -504,18 +529,21 @@ OPERATIONS: Mapping[str, Reading | Writing] = {
         },
         plan=drafting,
         key=lambda c, given: key(c, "digest"),
+        not_now=cannot_be_drafted,
         undo=undone_by(taking_away),
     ),
     ADD_ENTRY.name: Writing(
         says="Enters the digest in the index, once it is written.",
         plan=indexing,
         key=lambda c, given: key(c, "entry"),
+        not_now=out_of_turn("index"),
         undo=undone_by(taking_out),
     ),
     HAND_OVER.name: Writing(
         says="Hands the digest over, once it stands in the index and was looked at. That cannot be taken back.",
         plan=delivering,
         key=lambda c, given: key(c, "outbox"),
+        not_now=out_of_turn("hand over"),
     ),
 }
 
@@ -532,7 +560,7 @@ def script(c: Context) -> Proposal:
     for which in BOTH:
         if f"read {which}" in failed(c):
             return read(c, which)  # nothing is left but what failed: the run stops for what it failed of
-    wrong = what_is_wrong(c, "seen") if looked_at(c) else "nothing can be done next"
+    wrong = what_is_wrong(c, seen) if (seen := looked_at(c)) else "nothing can be done next"
     return Ask(f"The digest {c.input['digest']} is not as it should be: {wrong}. What should become of it?")
 
 
@@ -647,8 +675,9 @@ CUSTOMER_SAYS = Wording(
             "zh": "很抱歉，我们没有找到您可以生成摘要的资料。",
         },
         Statement.NOT_ELIGIBLE: {
-            "en": "There is already a digest {subject}. Please choose another name, or use the one that is there.",
-            "zh": "名为 {subject} 的摘要已经存在，请换一个名称，或直接使用已有的摘要。",
+            "en": "The digest {subject} cannot be made like this: there is one of that name already, or both documents "
+            "are the same. Please choose another name, or another document.",
+            "zh": "无法这样生成摘要 {subject}：同名摘要已经存在，或两份资料是同一份。请换一个名称或另选资料。",
         },
         Statement.REFUSED_BY_SERVICE: {
             "en": "The digest {subject} could not be stored as it was asked for.",
@@ -710,10 +739,10 @@ WORKFLOW = Workflow(
     checks=checks,
     script=script,
     budgets={
-        # A clean run takes 9 steps, and one that is handed over 12 (test_what_a_clean_run_costs). Twice that leaves
+        # A clean run takes 9 steps, and one that is handed over 11 (test_what_a_clean_run_costs). Twice that leaves
         # room for a worker that dies (everything is read again), for an undoing (4 steps) and for retries.
-        Dimension.STEPS: (24, 30),
-        Dimension.TOOL_ATTEMPTS: (24, 30),
+        Dimension.STEPS: (22, 30),
+        Dimension.TOOL_ATTEMPTS: (22, 30),
         Dimension.EXTERNAL_WRITES: 3,  # the digest, its entry, the copy in the outbox
         # At once, when "not there" is proof (15 s), and once more if somebody keeps the folder locked.
         Dimension.STATUS_CHECKS: 3,

@@ -415,7 +415,8 @@ def services() -> Finding:
 
 
 def _no_folder(name: str, folder: str) -> str:
-    return "" if os.access(folder, os.R_OK | os.W_OK | os.X_OK) else f"{name}: nobody can write in the folder {folder}"
+    usable = os.access(folder, os.R_OK | os.W_OK | os.X_OK)
+    return "" if usable else f"{name}: there is no folder {folder} that can be written in"
 
 
 def _no_answer(name: str, url: str) -> str:

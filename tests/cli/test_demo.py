@@ -36,9 +36,12 @@ def play(*words: str) -> tuple[int, str, str]:
 
 
 @pytest.fixture
-def office(back_office: BackOffice, settings: Settings) -> BackOffice:
+def office(back_office: BackOffice, product_env: dict[str, str], settings: Settings) -> BackOffice:
     settings.BACK_OFFICE_URL = back_office.url
-    settings.SERVICES = {"back_office": {"url": back_office.url, "token": "demo-key"}}
+    settings.SERVICES = {
+        "back_office": {"url": back_office.url, "token": "demo-key"},
+        "documents": {"folder": product_env["DOCUMENTS_FOLDER"]},
+    }
     return back_office
 
 

@@ -31,6 +31,7 @@ from tests.people import person
 from tests.processes import BackOffice, Broker, Standing, wait_until
 
 AN_HOUR_AGO = timezone.now() - timedelta(hours=1)
+HERE = {"folder": str(CLONE)}
 
 
 def look(name: str) -> Finding:
@@ -55,9 +56,13 @@ def test_a_healthy_installation_has_nothing_but_good_lines(
     back_office: BackOffice,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     settings.DEMO = True
-    settings.SERVICES = {"back_office": {"url": back_office.url, "token": "demo-key"}}
+    settings.SERVICES = {
+        "back_office": {"url": back_office.url, "token": "demo-key"},
+        "documents": {"folder": tmp_path},
+    }
     wait_until(lambda: {row.kind for row in Worker.objects.all()} == {"worker", "sweeper"}, within=30)
 
     monkeypatch.setattr(checkup, "shortcomings", list)  # the tests' own role owns the tables
@@ -149,12 +154,18 @@ def test_what_others_wrote_does_not_steer_the_terminal(words: tuple[str], monkey
         ("pace", {"ENGINE_PACE": 0.5, "DEMO": True}, "warning", "in a demo that is meant"),
         ("credentials", {}, "warning", "set BACK_OFFICE_TOKEN"),
         ("credentials", {"SERVICES": {"shop": {"url": "https://shop.test", "token": "demo-key"}}}, "broken", "shop"),
-        ("services", {"SERVICES": {}}, "broken", "Workflows use back_office, which SERVICES does not name"),
+        ("services", {"SERVICES": {}}, "broken", "Workflows use back_office, documents, which SERVICES does not name"),
         (
             "services",
-            {"SERVICES": {"back_office": {"url": "http://127.0.0.1:1", "token": "x"}}},
+            {"SERVICES": {"back_office": {"url": "http://127.0.0.1:1", "token": "x"}, "documents": HERE}},
             "broken",
             "back_office at http://127.0.0.1:1 does not answer",
+        ),
+        (
+            "services",
+            {"SERVICES": {"back_office": HERE, "documents": {"folder": "/no/such/folder"}}},
+            "broken",
+            "documents: there is no folder /no/such/folder that can be written in",
         ),
     ],
 )
@@ -172,7 +183,7 @@ def test_a_setting_that_contradicts_is_named(
 
 def test_a_credential_in_an_address_is_not_repeated(settings: Settings) -> None:
     address = "http://us:winter@127.0.0.1:1/winter?key=winter"
-    settings.SERVICES = {"back_office": {"url": address, "token": "x"}}
+    settings.SERVICES = {"back_office": {"url": address, "token": "x"}, "documents": HERE}
     says = look("services").says
     assert says.startswith("back_office at http://127.0.0.1:1 does not answer")
     assert "winter" not in says

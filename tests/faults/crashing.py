@@ -58,6 +58,7 @@ class ForkServer:
 
     def __init__(self, env: Mapping[str, str], log: Path) -> None:
         self.log, self.is_warm = log, False
+        self.documents = Path(env["DOCUMENTS_FOLDER"])
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.faults.crashing"],
@@ -187,7 +188,8 @@ class Seams:
 
     def sew_in(self) -> None:
         from runs.engine import advance, calls, commit, sweep, tasks
-        from runs.tools import http
+        from runs.tools import folder, http
+        from tests.documents import System
 
         def statement(execute: Any, sql: str, *rest: Any) -> Any:
             with self.around(how_it_begins(sql), not sql.lstrip().startswith("SELECT")):
@@ -206,7 +208,11 @@ class Seams:
         sew_around(self.connection, "_commit", lambda: "COMMIT")
         sew_around(http.HttpService, "request", lambda _, method, path, **__: f"{method} {path}")
         sew_around(tasks.advance_run, "delay", lambda run: "wake-up", False)
-        for module in (advance, calls, commit, sweep, http):
+        system = System()
+        setattr(folder, "os", system)  # noqa: B010 - a module cannot be assigned something else
+        for name in ("fsync", "rename"):
+            sew_around(system, name, lambda *_, name=name, **__: name)
+        for module in (advance, calls, commit, sweep, http, folder):
             module.monotonic = lambda: time.monotonic() + self.late  # type: ignore[attr-defined]
 
     @contextmanager

@@ -58,6 +58,13 @@ def somebody_undoes(run: Run) -> Event | None:
     return somebody_withdraws_what_arrived(run)
 
 
+def somebody_undoes_what_waits(run: Run) -> Event | None:
+    """Withdraws what waits for a decision, and has undone what was written by then."""
+    if run.stop_reason == "cancelled_too_late":
+        return somebody_undoes(run)
+    return somebody_withdraws(run) if run.state == State.AWAITING_APPROVAL else None
+
+
 def somebody_edits(run: Run) -> Event | None:
     """Approves what is put up, and grants more of what is used up, once of each budget."""
     limits = {reason: dimension for dimension, reason in STOP_REASON.items()}
@@ -78,12 +85,15 @@ class Subject:
 
     workflow: str
     called: str  # the field of the input in which it stands
-    controls: str  # of the service, by which it is made
-    others: Mapping[str, str] = field(default_factory=dict)  # what else stands in the input
+    controls: str  # of the service, by which it is made; none: it is files in the folder of documents
+    others: Mapping[str, Any] = field(default_factory=dict)  # what else stands in the input
 
 
 ORDER = Subject("refund_request", "order_id", "orders")
 REPORT = Subject("research_report", "report_id", "assignments")
+PAPERS = {"first": "originals/rain.md", "second": "originals/wells.md"}
+DIGEST = Subject("document_digest", "digest", "", PAPERS)
+HANDED_OVER = Subject("document_digest", "digest", "", {**PAPERS, "hand_over": True})
 EVENT = Subject("workshop_booking", "event_id", "events", {"participant_id": "P-301"})
 
 
@@ -134,6 +144,11 @@ STORIES = {
         {"pending": {"lookups": 1}},
         reacts=somebody_undoes,
         about=EVENT,
+    ),
+    "digest": Story(COMPLETED, about=DIGEST),
+    "digest, handed over": Story(COMPLETED, reacts=somebody_approves, about=HANDED_OVER),
+    "digest, undone": Story(
+        (Outcome.CANCELLED, "cancelled_compensated"), reacts=somebody_undoes_what_waits, about=HANDED_OVER
     ),
     "report": Story(COMPLETED, reacts=somebody_edits, about=REPORT),
     "report, revised": Story(

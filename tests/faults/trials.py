@@ -1,6 +1,7 @@
 """One process dies, the next ones carry on: what became of it, held against the invariants and the story's own end."""
 
 import itertools
+from shutil import rmtree
 from uuid import UUID
 
 from django.db.models import Q
@@ -8,6 +9,7 @@ from django.db.models import Q
 from runs.domain.budget import Dimension
 from runs.domain.states import Outcome, StopReason
 from runs.models import Run
+from tests.documents import Documents
 from tests.faults.crashing import Attempt, ForkServer, Point
 from tests.faults.invariants import violations
 from tests.faults.stories import STORIES
@@ -23,6 +25,8 @@ WITHOUT_LOOK_UPS = {
 class Trials:
     def __init__(self, server: ForkServer, office: BackOffice) -> None:
         self.server, self.office = server, office
+        rmtree(server.documents, ignore_errors=True)  # the names begin anew as well
+        self.documents = Documents(server.documents)
         self.numbers = itertools.count(1)
         self.attempts = 0
         for name in ("support", "supervisor"):
@@ -41,7 +45,8 @@ class Trials:
     def lay_out(self, story: str) -> str:
         """An order or event of its own for this attempt, with the story's faults."""
         order = f"K{next(self.numbers):05}"
-        self.office.change(STORIES[story].about.controls, order, **STORIES[story].order)
+        if STORIES[story].about.controls:
+            self.office.change(STORIES[story].about.controls, order, **STORIES[story].order)
         for fault, parameters in STORIES[story].faults.items():
             self.office.fault(order, fault, **parameters)
         return order
@@ -104,7 +109,7 @@ class Trials:
 
     def _ledger(self, order: str) -> dict[str, list[dict[str, object]]]:
         found: dict[str, list[dict[str, object]]] = self.office.ledger(order)
-        return found
+        return {"calls": found["calls"], "effects": found["effects"] + self.documents.effects(order)}
 
 
 def _runs(order: str) -> list[UUID]:
@@ -112,4 +117,4 @@ def _runs(order: str) -> list[UUID]:
 
 
 def _is_about(order: str) -> Q:
-    return Q(input__order_id=order) | Q(input__event_id=order) | Q(input__report_id=order)
+    return Q(input__order_id=order) | Q(input__event_id=order) | Q(input__report_id=order) | Q(input__digest=order)

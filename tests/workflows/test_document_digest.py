@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from pytest_django.fixtures import Settings
 
+from runs.agents.policies import POLICIES
 from runs.domain.effects import EffectState
 from runs.domain.frontier import startable
+from runs.domain.proposals import Act, Proposal
 from runs.domain.states import Outcome, StopReason
 from runs.engine.advance import advance
 from runs.interventions import starting
@@ -19,6 +21,7 @@ from runs.interventions.refusals import Refused
 from runs.models import Handoff, Run
 from runs.tools import folder as module
 from runs.tools.documents import LOOK_AT_DIGEST
+from runs.workflows.definition import Context, Workflow
 from runs.workflows.document_digest import USES, WORKFLOW, beginnings, first_sentence, parsed
 from tests.documents import RAIN, WELLS, Documents, System, lose_the_answer, strike
 from tests.engine.conftest import Engine, _every_package_is_sound, _no_broker  # noqa: F401
@@ -96,6 +99,19 @@ def index_of(documents: Documents) -> list[dict[str, Any]]:
     return [json.loads(line) for line in documents.text("index.jsonl").splitlines()]
 
 
+def when_something_is_written(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object], after: int = 2) -> None:
+    """Something happens in the folder when the so many-th file of the run got to its place: the index is the second."""
+    left = [after]
+
+    def renamed(*given: Any, **named: Any) -> None:
+        os.rename(*given, **named)
+        left[0] -= 1
+        if left[0] == 0:
+            meanwhile()
+
+    monkeypatch.setattr(module, "os", System(rename=renamed))
+
+
 # Nothing goes wrong
 
 
@@ -126,7 +142,7 @@ def test_what_a_clean_run_costs(desk: Desk) -> None:
     run, delivered = desk.run(), desk.approve(desk.run("handed.md", hand_over=True))
 
     assert [ended(run), ended(delivered)] == [COMPLETED] * 2
-    assert (len(calls(run)), len(calls(delivered))) == (9, 12)
+    assert (len(calls(run)), len(calls(delivered))) == (9, 11)
     soft, _ = WORKFLOW.budgets["steps"]  # type: ignore[index, misc]
     assert soft == 2 * len(calls(delivered))
 
@@ -136,6 +152,40 @@ def test_an_agent_that_says_done_before_anything_was_done_moves_nothing(desk: De
 
     assert ended(run) == COMPLETED
     assert calls(run).count("write_digest") == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "says"),
+    [
+        ("write_digest", {"lines_of_first": [1], "lines_of_second": [1]}, "that is: read first, read second"),
+        ("add_entry", {}, "that is: read first, read second"),
+        ("hand_over", {}, "It was not asked for to hand over"),
+    ],
+)
+def test_who_does_something_out_of_turn_or_unasked_is_told_and_nothing_is_done(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, operation: str, arguments: dict[str, Any], says: str
+) -> None:
+    monkeypatch.setitem(POLICIES, "hasty", lambda workflow, context: Act(operation, arguments))
+
+    run = desk.run(policy="hasty")
+
+    assert ended(run) == (Outcome.NEEDS_HUMAN, StopReason.QUESTION_ASKED)
+    assert says in question(run)
+    assert not run.effects.exists()
+
+
+def test_who_chooses_lines_of_which_nothing_can_be_quoted_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def vague(workflow: Workflow, context: Context) -> Proposal:
+        proposed = workflow.script(context)
+        is_draft = isinstance(proposed, Act) and proposed.operation == "write_digest"
+        return Act("write_digest", {"lines_of_first": [2, 99], "lines_of_second": [3]}) if is_draft else proposed
+
+    monkeypatch.setitem(POLICIES, "vague", vague)
+
+    run = desk.run(policy="vague")
+
+    assert "Nothing can be quoted of those lines of originals/rain.md" in question(run)
+    assert not run.effects.exists()
 
 
 # A document that is not there, or cannot be read
@@ -251,6 +301,26 @@ def test_a_name_that_somebody_took_meanwhile_is_not_written_over(desk: Desk, mon
 
     assert ended(run) == (Outcome.DECLINED, StopReason.REFUSED_BY_SERVICE)
     assert desk.documents.text("digests/d.md") == "mine"
+
+
+def test_one_document_twice_is_not_digested(desk: Desk) -> None:
+    run = desk.run(first="originals/wells.md")
+
+    assert ended(run) == (Outcome.DECLINED, StopReason.NOT_ELIGIBLE)
+    assert calls(run) == ["look_at_digest"]
+
+
+def test_a_digest_that_somebody_changes_before_it_is_in_the_index_is_a_persons(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = "mine now"
+    when_something_is_written(monkeypatch, lambda: desk.documents.put("digests/d.md", changed), after=1)
+
+    run = desk.run()
+
+    assert ended(run) == (Outcome.NEEDS_HUMAN, StopReason.INPUT_INVALID)
+    assert "not there as it is to be indexed" in question(run)
+    assert desk.documents.text("digests/d.md") == changed
 
 
 # A worker dies
@@ -380,7 +450,7 @@ def test_a_digest_is_handed_over_only_once_a_person_has_approved_it(desk: Desk) 
 
     assert ended(run) == COMPLETED
     assert desk.documents.text("outbox/d.md").partition("\n")[2] == made_of(desk.documents)
-    assert calls(run)[-6:-3] == ["look_at_digest", "look_at_digest", "hand_over"]  # what was approved was read again
+    assert calls(run)[-5:-3] == ["look_at_digest", "hand_over"]  # what was approved was looked at again
 
 
 def test_who_withdraws_what_was_handed_over_comes_too_late_and_undoing_is_a_persons(
@@ -451,6 +521,7 @@ def test_what_another_digest_cites_is_not_undone_and_nothing_else_is_either(
     assert ended(run) == (Outcome.NEEDS_HUMAN, StopReason.NOT_REVERSIBLE)
     assert "cited by of-d.md" in question(run)
     assert desk.documents.content() == content
+    assert not [name for name in calls(run) if name.startswith("remove_")]  # it was not even tried
 
 
 def test_who_cites_it_in_the_last_moment_is_noticed_by_the_folder_itself(
@@ -532,23 +603,10 @@ def test_two_runs_that_take_turns_at_the_index_lose_neither_entry(desk: Desk, se
 # The originals, and what is made of hostile text
 
 
-def when_the_index_is_written(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object], after: int = 2) -> None:
-    """Something happens in the folder when the second file of the run got to its place."""
-    left = [after]
-
-    def renamed(*given: Any, **named: Any) -> None:
-        os.rename(*given, **named)
-        left[0] -= 1
-        if left[0] == 0:
-            meanwhile()
-
-    monkeypatch.setattr(module, "os", System(rename=renamed))
-
-
 def test_a_document_that_changes_while_it_is_digested_keeps_the_run_from_completing(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    when_the_index_is_written(monkeypatch, lambda: desk.documents.put("originals/wells.md", WELLS + "More.\n"))
+    when_something_is_written(monkeypatch, lambda: desk.documents.put("originals/wells.md", WELLS + "More.\n"))
 
     run = desk.run()
 
@@ -570,7 +628,7 @@ def test_a_digest_that_somebody_changes_is_noticed_before_it_is_handed_over(
     def tamper() -> None:
         desk.documents.put("digests/d.md", desk.documents.text("digests/d.md").replace("two metres", "ten metres"))
 
-    when_the_index_is_written(monkeypatch, tamper)
+    when_something_is_written(monkeypatch, tamper)
 
     run = desk.run(hand_over=True)
 

@@ -23,7 +23,7 @@ from runs.interventions.possible import proposal
 from runs.interventions.refusals import Refused
 from runs.models import Run
 from runs.workflows import registry
-from takeover.demo import scenarios
+from takeover.demo import papers, scenarios
 from takeover.demo.accounts import make_accounts
 from takeover.demo.scenario import Act, Scenario
 from takeover.management import standstill
@@ -75,6 +75,7 @@ class Command(BaseCommand):
             return
         with httpx2.Client(base_url=settings.BACK_OFFICE_URL, timeout=10) as self.office:
             _ask(self.office, "GET", "/health")
+            papers.lay_out()
             started = [self._start(story, series) for story in left if not story.follows]
             playing = [one for one in started if one]
             self.stdout.write(f"Started {len(playing)} runs; workers carry them out.")
