@@ -514,6 +514,7 @@ OPERATIONS: Mapping[str, Reading | Writing] = {
         },
         plan=revision_plan,
         key=key_of_revision,
+        amendable=True,  # an editor may have better words for it than whoever proposed it
     ),
 }
 
