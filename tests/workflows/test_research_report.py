@@ -6,6 +6,7 @@ higher in the search, is of a publisher that does not.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from runs import case
 from runs.agents import policies
 from runs.domain.budget import Dimension
 from runs.domain.proposals import Act, Claim, Proposal
+from runs.domain.states import StopReason
 from runs.interventions import starting
 from runs.interventions.refusals import Refused
 from runs.models import Run
@@ -315,6 +317,21 @@ def test_a_draft_that_reads_back_otherwise_is_not_what_was_written(editors: Repo
     assert len(editors.writes()) == 1
 
 
+def test_a_revision_that_the_office_refuses_leaves_the_draft_and_a_person(editors: Reports) -> None:
+    editors.back_office.fault("RP-7", "review_blocks", section="findings")
+    run = editors.extend(editors.report(), steps=4, tool_attempts=8, external_writes=1)
+    editors.back_office.client.post("/control/drafts/DR-501/release").raise_for_status()
+
+    run = editors.approve(run)
+
+    assert run.outcome == "NEEDS_HUMAN"
+    assert sorted(effect.state for effect in run.effects.all()) == ["confirmed", "rejected"]
+    assert editors.draft()["state"] == "released"
+    assert [effect["operation_key"] for effect in editors.effects("RP-7")] == [
+        run.effects.get(operation="create_draft").operation_key
+    ]
+
+
 # A write whose outcome is open, and one that is not wanted any more
 
 
@@ -608,6 +625,14 @@ def test_whoever_only_says_done_after_the_write_gets_the_draft_read_back_and_no_
     assert stopped_as(run) == ("NEEDS_HUMAN", "no_progress")
     assert values(run)["review_passed"] == "UNMET"
     assert len(editors.writes()) == 1
+
+
+@pytest.mark.parametrize("reason", StopReason)
+def test_whatever_it_stops_for_there_is_a_question_that_names_the_report(reason: StopReason) -> None:
+    nothing_yet = Context("run-1", {"report_id": "RP-7"}, "support", {}, (), 1, datetime(2026, 9, 25, tzinfo=UTC))
+    says = WORKFLOW.question(nothing_yet, reason, "The editorial office: report RP-7 was not there.")
+    assert "RP-7" in says
+    assert says.endswith(("?", "."))
 
 
 def test_the_workflow_is_installed() -> None:
