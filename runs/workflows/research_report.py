@@ -313,12 +313,11 @@ def checks(c: Context) -> Sequence[Check]:
 def written_sections(c: Context) -> list[Mapping[str, Any]]:
     """The draft as this run wrote it: as it was created, with the revisions that took effect."""
     sections: dict[str, Mapping[str, Any]] = {}
-    for effect in c.effects:
-        if effect.state is EffectState.CONFIRMED and effect.plan.operation == CREATE_DRAFT.name:
-            sections = {section["name"]: section for section in effect.plan.params["sections"]}
-        if effect.state is EffectState.CONFIRMED and effect.plan.operation == REVISE_SECTION.name:
-            section = section_of(effect.plan.params)
-            sections[section["name"]] = section
+    took_effect = [effect for effect in c.effects if effect.state is EffectState.CONFIRMED and not effect.undoes]
+    for effect in sorted(took_effect, key=lambda effect: effect.planned_at):
+        params = effect.plan.params
+        revised = [section_of(params)] if effect.plan.operation == REVISE_SECTION.name else params["sections"]
+        sections |= {section["name"]: section for section in revised}
     return list(sections.values())
 
 
@@ -464,7 +463,7 @@ OPERATIONS: Mapping[str, Reading | Writing] = {
         arguments={
             "type": "object",
             "properties": {
-                "q": {"type": "string", "minLength": 1, "maxLength": 100, "description": "words to look for"},
+                "q": {"type": "string", "minLength": 1, "maxLength": 200, "description": "words to look for"},
                 "kind": {"enum": list(KINDS), "description": "kind of evidence"},
             },
             "required": ["q", "kind"],
@@ -514,6 +513,7 @@ OPERATIONS: Mapping[str, Reading | Writing] = {
         },
         plan=revision_plan,
         key=key_of_revision,
+        amendable=True,  # an editor may have better words for it than whoever proposed it
     ),
 }
 
@@ -573,7 +573,10 @@ def compose(c: Context, name: str, *, at_length: bool = False) -> Mapping[str, A
             text = f"{assignment_of(c)['question']} {len(quotes)} sources speak to it: {by}."
         case "gaps":
             left = len(candidates(c)) - len(sources)
-            text = f"Looked at was {kind} only; {left} more sources that might count were found and not read."
+            others = (
+                f"{left} more sources that may count were not read" if left else "nothing else that counts was found"
+            )
+            text = f"Looked at was {kind} only; {others}."
             if says := contradiction(sources):
                 text = f"Disputed: {says}. {text}"
         case _:
@@ -623,8 +626,8 @@ def question(c: Context, reason: StopReason, found: str) -> str:
             back = read_back(c)
             failing = ", ".join(dict.fromkeys(one["section"] for one in findings(c, back))) if back else ""
             return (
-                f"The one write that was planned is made, and {failing or 'a section'} has to be revised. May it be? "
-                f"That takes one more write, and {A_REVISION} more calls."
+                f"The write that was planned for report {report} is made, and {failing or 'a section'} has to be "
+                f"revised. May it be? That takes one more write, and {A_REVISION} more calls."
             )
         case StopReason.LIMIT_TOOL_ATTEMPTS | StopReason.LIMIT_STEPS:
             needed = len(READS) + remaining(c)[Dimension.TOOL_ATTEMPTS]  # whoever goes on reads everything again

@@ -21,6 +21,7 @@ from runs.domain.budget import Dimension
 from runs.domain.effects import UNRESOLVED, Answer, EffectState
 from runs.domain.interventions import FROM_PEOPLE
 from runs.domain.states import FINAL, TRANSITIONS, Move, Outcome, State, StepKind, StepStatus
+from runs.engine.advance import PROPOSED
 from runs.models import Effect, InboxEvent, Run, Step
 from tests.processes import EVERYBODY_ELSE, wait_until
 
@@ -228,7 +229,9 @@ def budgets_add_up(seen: Seen) -> Iterable[str]:
     spent, reserved = Counter[str](), Counter[str]()
     for step in seen.steps:
         (reserved if step.status == StepStatus.INTENT else spent).update(step.charge)
-    spent[Dimension.STEPS] += len(seen.of("claimed_completion"))  # a claim is a step without a call
+    # Steps without a call: what a policy says that nobody has to be called for.
+    asked = [event for event in seen.of("stopped") if event["reason"] in PROPOSED]
+    spent[Dimension.STEPS] += len(asked) + len(seen.of("claimed_completion", "handed_over", "proposal_refused"))
     for name, (limit, _, is_spent, is_reserved) in seen.run.budget.items():
         if name == Dimension.WALL_TIME:  # the one that time spends
             continue
@@ -257,9 +260,7 @@ def what_people_say_counts_once(seen: Seen) -> Iterable[str]:
     """
     received = Counter((e["actor"], e["name"]) for e in seen.of("event_received"))
     # What the first of two people proposes is told to nobody before the second says it too.
-    said = [
-        e for e in seen.inbox if e.name in FROM_PEOPLE and (e.seconds_id or not FROM_PEOPLE[Move(e.name)].seconded_by)
-    ]
+    said = [event for event in seen.inbox if event.name in FROM_PEOPLE and not _is_proposal(seen.run, event)]
     if received != Counter((event.actor_id, event.name) for event in said):
         yield f"people sent {dict(received)}, and its inbox has {[event.name for event in said]}"
     if seen.run.inbox_seq < len(said):
@@ -274,6 +275,13 @@ def what_people_say_counts_once(seen: Seen) -> Iterable[str]:
     for (plan, _), times in decided.items():
         if times > 1:
             yield f"plan {plan[:12]} was decided {times} times"
+
+
+def _is_proposal(run: Run, event: InboxEvent) -> bool:
+    """Whether it waited for a second person, and was not the second one's own word."""
+    kind = FROM_PEOPLE[Move(event.name)]
+    alone = kind.confirmed_by_requester and event.actor_id == run.requester_id
+    return kind.takes_two and event.seconds_id is None and not alone
 
 
 def what_is_unknown_is_only_looked_up(seen: Seen) -> Iterable[str]:
