@@ -71,11 +71,8 @@ def _consult(tool: Tool, workflow: Workflow, context: Context) -> Proposal:
         **asked,
     }
     tokens = _at_most(asked)
-    charge = {
-        Dimension.STEPS: 1,
-        Dimension.MODEL_TURNS: 1,
-        **tokens_and_cost(params, tokens, model.most_output),
-    }
+    # No step: those count actions, and who thinks before each is not to have half as many.
+    charge = {Dimension.MODEL_TURNS: 1, **tokens_and_cost(params, tokens, model.most_output)}
     return Consult(tool.name, params, charge)
 
 
