@@ -255,8 +255,8 @@ def protection() -> Finding:
 def guards() -> Finding:
     if found := asleep():
         return broken(
-            f"Missing or switched off: {', '.join(found)}. The database does not keep those rules any more: find out who "
-            "did that, and ENABLE TRIGGER on the table as its owner, or restore the schema."
+            f"Missing or switched off: {', '.join(found)}. The database does not keep those rules any more: find out "
+            "who did that, and ENABLE TRIGGER on the table as its owner, or restore the schema."
         )
     return ok("Every guard stands.")
 
