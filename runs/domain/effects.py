@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from runs.domain.errors import DEFINITELY_NOT_EXECUTED, DomainError, Failure
+from runs.domain.errors import DomainError, Failure
 
 
 class EffectState(StrEnum):
@@ -253,9 +253,7 @@ def names(receipt: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 def what_a_failure_means(failure: Failure, looking: bool) -> Answer:
     """The answer that a failed submission, or a failed look-up (`looking`), amounts to."""
-    implied = failure.executed is None and failure.error_class in DEFINITELY_NOT_EXECUTED
-    done_nothing = failure.executed is False or implied
-    return Answer.NOT_EXECUTED if done_nothing and not looking else Answer.UNREACHABLE
+    return Answer.NOT_EXECUTED if failure.did_nothing and not looking else Answer.UNREACHABLE
 
 
 def in_doubt(effect: Effect, answer: Answer) -> Answer:

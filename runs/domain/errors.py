@@ -81,7 +81,6 @@ DEFINITELY_NOT_EXECUTED = frozenset(
         ErrorClass.AUTHENTICATION,
         ErrorClass.PERMISSION,
         ErrorClass.INVALID_INPUT,
-        ErrorClass.NOT_FOUND,
         ErrorClass.TOOL_MISSING,
     }
 )
@@ -98,13 +97,20 @@ class Failure:
     """One failed call: its stable code, a sentence for people, and what the service declared about it.
 
     `executed` is False only where the service itself says that it did nothing (a rate limit, say); `retry_after` is in
-    seconds, as the service asked.
+    seconds, as the service asked. `hearsay`: somebody between us and the service may have said it as well.
     """
 
     code: str
     message: str
     executed: bool | None = None
     retry_after: float | None = None
+    hearsay: bool = False
+
+    @property
+    def did_nothing(self) -> bool:
+        """Whether a write that failed this way was certainly not carried out. What is not certain is looked up."""
+        implied = self.executed is None and not self.hearsay and self.error_class in DEFINITELY_NOT_EXECUTED
+        return self.executed is False or implied
 
     @property
     def in_our_words(self) -> bool:

@@ -122,8 +122,6 @@ def shortcomings(using: str = DEFAULT_DB_ALIAS) -> list[str]:
         role, is_superuser, schema, makes_objects = cursor.fetchone()
         cursor.execute(CAN, [list(MAY)])
         tables = cursor.fetchall()
-        cursor.execute(AWAKE, [list(GUARDS)])
-        awake = {name for (name,) in cursor.fetchall()}
     found = []
     if is_superuser or any(owns for _, owns, _ in tables):
         why = "may do anything" if is_superuser else "owns the tables"
@@ -144,9 +142,12 @@ def shortcomings(using: str = DEFAULT_DB_ALIAS) -> list[str]:
                 f"manage.py migrate with OWNER_DATABASE_URL, or REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC as the "
                 "owner of the schema."
             )
-    found += [
-        f"The guard {name} on {table} is missing or switched off: the database does not keep that rule any more."
-        for name, table in GUARDS.items()
-        if name not in awake
-    ]
     return found
+
+
+def asleep(using: str = DEFAULT_DB_ALIAS) -> list[str]:
+    """The guards that are missing or switched off, each with its table: the database does not keep those rules."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(AWAKE, [list(GUARDS)])
+        awake = {name for (name,) in cursor.fetchall()}
+    return [f"{name} on {table}" for name, table in GUARDS.items() if name not in awake]

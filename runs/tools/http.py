@@ -152,23 +152,29 @@ def _finite(text: str) -> float:
     return number if math.isfinite(number) else _no_number(text)
 
 
-CODE_OF_STATUS = {401: "credential_refused", 403: "access_denied", 404: "not_found", 422: "invalid_input"}
+# What a status means, and whether it is hearsay where no code of the service's own stands beside it. Any other status
+# is an error that nobody knows; the outcome of a write is unknown then, as after 404, 429 and a server's fault.
+STATUSES = {
+    401: ("credential_refused", False),  # whoever checks credentials stands before what is carried out
+    403: ("access_denied", True),  # a filter says it, too, of an answer that it keeps back
+    404: ("not_found", True),  # a proxy says it, too, that leads elsewhere, perhaps after the first place was too slow
+    422: ("invalid_input", False),  # only who read the values says that
+    429: ("rate_limited", True),
+    **dict.fromkeys((500, 502, 503, 504), ("unavailable", True)),
+}
 
 
 def failure_of(status: int, headers: Mapping[str, str], data: Mapping[str, Any]) -> Failure:
     """What an answer with this status means; `data` may hold a `message` and the service's own stable `code`."""
     message = str(data.get("message") or f"The service answered {status}.")
     retry_after = _seconds(headers.get("retry-after", ""))
-    if status == 429:
-        executed = False if data.get("executed") is False else None
-        return Failure("rate_limited", message, executed=executed, retry_after=retry_after)
-    if status in {500, 502, 503, 504}:
-        return Failure("unavailable", message, retry_after=retry_after)
+    code, hearsay = STATUSES.get(status, (f"http_{status}", True))
+    executed = False if status == 429 and data.get("executed") is False else None
     # The service's own stable code goes before its status, but never makes a server's fault a definite refusal.
-    code = data.get("code") if 400 <= status < 500 else None
-    if isinstance(code, str) and code in CLASS_OF_CODE.keys() - IN_OUR_WORDS - {"refused"}:
-        return Failure(code, message)
-    return Failure(CODE_OF_STATUS.get(status, f"http_{status}"), message)
+    own = data.get("code") if 400 <= status < 500 and status != 429 else None
+    if isinstance(own, str) and own in CLASS_OF_CODE.keys() - IN_OUR_WORDS - {"refused"}:
+        code, hearsay = own, False
+    return Failure(code, message, executed, retry_after, hearsay)
 
 
 def _seconds(text: str) -> float | None:

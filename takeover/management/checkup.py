@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ from kombu.exceptions import OperationalError
 from runs.domain.effects import UNRESOLVED
 from runs.engine.seal import never_sealed, not_sealed
 from runs.models import Effect, InboxEvent, Run, Seal, Worker
-from runs.models.privileges import shortcomings
+from runs.models.privileges import asleep, shortcomings
 from runs.models.run import RunQuerySet
 from runs.workflows import registry
 from takeover import checks
@@ -249,7 +249,16 @@ def sessions() -> Finding:
 
 def protection() -> Finding:
     found = shortcomings()
-    return warning(" ".join(found)) if found else ok("The record is kept from the application, and every guard stands.")
+    return warning(" ".join(found)) if found else ok("The record is kept from the application.")
+
+
+def guards() -> Finding:
+    if found := asleep():
+        return broken(
+            f"Missing or switched off: {', '.join(found)}. The database does not keep those rules any more: find out "
+            "who did that, and ENABLE TRIGGER on the table as its owner, or restore the schema."
+        )
+    return ok("Every guard stands.")
 
 
 def seals() -> Finding:
@@ -442,6 +451,7 @@ CHECKS = (
     Check("migrations", migrations, of_database=True),
     Check("sessions", sessions, of_database=True),
     Check("record", protection, of_database=True),
+    Check("guards", guards, of_database=True),
     Check("seals", seals, of_database=True),
     Check("broker", broker),
     Check("workers", workers, of_database=True),
@@ -455,3 +465,20 @@ CHECKS = (
     Check("disk", disk),
     Check("services", services),
 )
+SERVERS = {"database", "broker"}
+
+
+def in_short(found: Sequence[tuple[Check, Finding]]) -> list[tuple[str, Finding]]:
+    """What was found, by name. Where neither database nor broker answers, one sentence instead of all that follows."""
+    silent = {check.name for check, finding in found if check.name in SERVERS and finding.level is Level.BROKEN}
+    if silent != SERVERS:
+        return [(check.name, finding) for check, finding in found]
+    told = broken(
+        f"Nothing runs here: neither the database nor the broker of {settings.DATA_DIR} answers. Start it with bin/up, "
+        "or say where it is (--data-dir, or DATABASE_URL and REDIS_URL); --json says more."
+    )
+    apart = [(check.name, finding) for check, finding in found if not check.of_database and check.name not in SERVERS]
+    return [
+        ("installation", told),
+        *((name, finding) for name, finding in apart if name != "services" and finding.level is not Level.OK),
+    ]

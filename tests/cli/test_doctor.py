@@ -99,6 +99,30 @@ def test_where_nothing_answers_it_says_so_and_that_the_rest_is_unknown(tmp_path:
     assert by_name("disk") in [by_name(line["check"]) for line in said["checks"] if line["level"] != "unknown"]
 
 
+def test_where_nothing_runs_it_says_so_in_one_line(tmp_path: Path) -> None:
+    nowhere = {
+        "DATABASE_URL": f"postgresql:///takeover?host={tmp_path}",
+        "REDIS_URL": f"unix://{tmp_path}/nobody.sock",
+        "TAKEOVER_DATA_DIR": str(tmp_path),
+        "DJANGO_SETTINGS_MODULE": "takeover.settings",
+        "SECRET_KEY": "short",
+        "DEMO": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, CLONE / "manage.py", "doctor"],
+        env=os.environ | nowhere,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    said = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
+    assert (done.returncode, done.stderr) == (1, "")
+    assert [line[:2] for line in said if line[1] != "disk"] == [["broken", "installation"], ["broken", "secret"]]
+    assert said[0][2].startswith(f"Nothing runs here: neither the database nor the broker of {tmp_path} answers.")
+
+
 def by_name(name: str) -> Check:
     return next(check for check in CHECKS if check.name == name)
 
@@ -220,6 +244,19 @@ def test_a_record_that_its_application_could_change_is_named(db: None) -> None:
     found = look("record")
     assert found.level is Level.WARNING
     assert "the record is not protected" in found.says
+
+
+def test_a_guard_that_is_switched_off_breaks_the_installation(transactional_db: None) -> None:
+    assert look("guards").level is Level.OK
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE runs_run DISABLE TRIGGER a_run_moves")
+        try:
+            found, (code, _) = look("guards"), doctor()
+        finally:
+            cursor.execute("ALTER TABLE runs_run ENABLE TRIGGER a_run_moves")
+    assert found.level is Level.BROKEN
+    assert "a_run_moves on runs_run" in found.says
+    assert code == 1
 
 
 def test_an_event_that_is_not_sealed_for_long_is_named(db: None) -> None:

@@ -218,7 +218,7 @@ def test_a_late_no_of_an_earlier_attempt_is_no_news_of_a_later_one() -> None:
     assert not still_answers(effect(EffectState.CONFIRMED, times_sent=1), Answer.ACCEPTED, attempt=1)
 
 
-SAYS_IT_DID_NOTHING = {"credential_refused", "access_denied", "invalid_input", "not_found", "tool_missing"}
+SAYS_IT_DID_NOTHING = {"credential_refused", "access_denied", "invalid_input", "tool_missing"}
 
 
 @pytest.mark.parametrize("code", [*CLASS_OF_CODE, "teapot"])

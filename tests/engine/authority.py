@@ -181,7 +181,7 @@ HEARD: Mapping[str, Callable[[Reply], Reply]] = {
     "two records that differ": _contradicts_itself,
 }
 WRITES = frozenset({"submit", "cancel"})
-NOT_DONE = frozenset({"no connection", "429, not executed", "401", "403", "404", "422"})
+NOT_DONE = frozenset({"no connection", "429, not executed", "401", "403", "422"})
 
 
 class Authority:

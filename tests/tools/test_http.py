@@ -294,6 +294,44 @@ def test_statuses_and_codes(serve: Serve, status: int, body: dict[str, Any], cod
     assert failed.message == f"The service answered {status}."
 
 
+# What a write may be taken for that was answered like this, and by nothing else than the status.
+OF_A_WRITE = {
+    Answer.NOT_EXECUTED: [401, 422],
+    Answer.UNREACHABLE: [
+        *(300, 301, 302, 303, 304, 307, 308),
+        *(400, 402, 403, 404, 405, 406, 407, 408, 409, 410, 411, 412, 413, 414, 415, 416, 417, 418),
+        *(421, 423, 424, 425, 426, 428, 429, 431, 444, 451, 499),
+        *(500, 501, 502, 503, 504, 505, 507, 508, 511, 520, 522, 524, 599),
+    ],
+}
+
+
+@pytest.mark.parametrize(("means", "status"), [(means, status) for means in OF_A_WRITE for status in OF_A_WRITE[means]])
+def test_only_a_status_that_nobody_in_between_says_proves_that_a_write_was_not_carried_out(
+    serve: Serve, means: Answer, status: int
+) -> None:
+    assert what_a_failure_means(failure(serve(replies(status, b"")), "POST"), looking=False) is means
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "means"),
+    [
+        (400, "invalid_input", Answer.NOT_EXECUTED),
+        (403, "access_denied", Answer.NOT_EXECUTED),
+        (403, "somebody_elses_word", Answer.UNREACHABLE),
+        (404, "not_found", Answer.UNREACHABLE),  # what is not found now may have been found before
+        (404, "access_denied", Answer.NOT_EXECUTED),
+        (409, "key_reused", Answer.UNREACHABLE),
+        (429, "invalid_input", Answer.UNREACHABLE),
+        (503, "invalid_input", Answer.UNREACHABLE),
+    ],
+)
+def test_the_services_own_code_proves_what_its_status_does_not(
+    serve: Serve, status: int, code: str, means: Answer
+) -> None:
+    assert what_a_failure_means(failure(serve(replies(status, {"code": code})), "POST"), looking=False) is means
+
+
 def test_a_declared_refusal_is_an_answer(serve: Serve) -> None:
     body = {"code": "refused", "submit_state": "rejected", "reason": "not_refundable"}
     assert serve(replies(409, body)).request("POST", "/refunds", until=monotonic() + 5) == (409, body)

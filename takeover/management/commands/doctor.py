@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 
 from takeover.management import printout
-from takeover.management.checkup import WAIT, Level, examine
+from takeover.management.checkup import WAIT, Level, examine, in_short
 
 
 class Command(BaseCommand):
@@ -35,7 +35,7 @@ class Command(BaseCommand):
             lines = [{"check": check.name, "level": finding.level, "says": finding.says} for check, finding in found]
             self.stdout.write(json.dumps({"level": worst, "checks": lines}, indent=2))
         else:
-            for line in printout.aligned([f.level, check.name, f.says] for check, f in found):
+            for line in printout.aligned([finding.level, name, finding.says] for name, finding in in_short(found)):
                 self.stdout.write(line)
         if worst is Level.BROKEN:
             sys.exit(1)
