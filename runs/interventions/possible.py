@@ -13,6 +13,7 @@ from runs.domain.states import Move, State
 from runs.interventions.claims import not_theirs
 from runs.interventions.refusals import Refused
 from runs.models import InboxEvent, Run
+from runs.workflows import registry
 
 DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -23,10 +24,26 @@ class PossibleEvent:
     why_not: str
 
 
+@dataclass(frozen=True)
+class PossibleFollowUp:
+    name: str
+    label: str
+    why_not: str
+
+
 def possible_events(run: Run, by: User) -> list[PossibleEvent]:
     """Every event of the catalogue with why this person cannot send it now; an empty reason means that they can."""
     stands = case.standing(run)
     return [PossibleEvent(kind, _why_not(kind, run, by, stands)) for kind in FROM_PEOPLE.values()]
+
+
+def possible_follow_ups(run: Run) -> list[PossibleFollowUp]:
+    """Every linked run that the workflow declares, with why it cannot be started; none while the run is under way."""
+    workflow = registry.find(run.workflow, run.workflow_version)
+    if not workflow or not run.is_final:
+        return []
+    declared = workflow.follow_ups.items()
+    return [PossibleFollowUp(name, one.label, case.why_no_follow_up(run, one)) for name, one in declared]
 
 
 def why_not_approve(run: Run, by: User) -> str:
