@@ -24,6 +24,7 @@ case_urls = [
     path("package.json", case.package, name="package"),
     path("claim/", case.claim, name="claim"),
     path("release/", case.release, name="release"),
+    path("follow-ups/<slug:name>/", case.follow_up, name="follow-up"),
     path("events/<slug:name>/", events.event, name="event"),
     path("events/<slug:name>/form/", events.event_form, name="event-form"),
 ]

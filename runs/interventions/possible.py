@@ -13,6 +13,7 @@ from runs.domain.states import Move, State
 from runs.interventions.claims import not_theirs
 from runs.interventions.refusals import Refused
 from runs.models import InboxEvent, Run
+from runs.workflows import registry
 
 DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -23,15 +24,33 @@ class PossibleEvent:
     why_not: str
 
 
+@dataclass(frozen=True)
+class PossibleFollowUp:
+    name: str
+    label: str
+    why_not: str
+
+
 def possible_events(run: Run, by: User) -> list[PossibleEvent]:
     """Every event of the catalogue with why this person cannot send it now; an empty reason means that they can."""
-    stands = case.standing(run)
-    return [PossibleEvent(kind, _why_not(kind, run, by, stands)) for kind in FROM_PEOPLE.values()]
+    stands, proposed = case.standing(run), _proposed(run)
+    return [
+        PossibleEvent(kind, _why_not(kind, run, by, stands, proposed.get(kind.move))) for kind in FROM_PEOPLE.values()
+    ]
+
+
+def possible_follow_ups(run: Run) -> list[PossibleFollowUp]:
+    """Every linked run that the workflow declares, with why it cannot be started; none while the run is under way."""
+    workflow = registry.find(run.workflow, run.workflow_version)
+    if not workflow or not run.is_final:
+        return []
+    declared = workflow.follow_ups.items()
+    return [PossibleFollowUp(name, one.label, case.why_no_follow_up(run, one)) for name, one in declared]
 
 
 def why_not_approve(run: Run, by: User) -> str:
     """Why this person cannot approve the write that waits; empty when they can."""
-    return _why_not(FROM_PEOPLE[Move.APPROVAL_GRANTED], run, by, case.standing(run))
+    return _why_not(FROM_PEOPLE[Move.APPROVAL_GRANTED], run, by, case.standing(run), None)
 
 
 def standing_of(run: Run) -> str:
@@ -47,14 +66,17 @@ def moved_on(run: Run, seen: str) -> Refused | None:
     return Refused("stale", f"The run has moved on since you looked: it is {now} now.", "seen", 409)
 
 
-def _why_not(kind: EventKind, run: Run, by: User, stands: Standing) -> str:
-    """Why `by` cannot send this event now, apart from what a decision has to name; empty when they can."""
+def _why_not(kind: EventKind, run: Run, by: User, stands: Standing, first: InboxEvent | None) -> str:
+    """Why `by` cannot send this event now, of which somebody may have proposed the `first` half; empty when they can.
+
+    What a decision has to name is not looked at.
+    """
     if kind.move is Move.APPROVAL_REVOKED and run.state == State.AWAITING_APPROVAL:
         given = run.inbox.filter(name=Move.APPROVAL_GRANTED, result="").exists()
         stands = replace(stands, approved_unsent=given)  # no worker has seen it yet
     if says := why_not(kind, stands) or _not_by(kind, run, by):
         return says
-    if first := proposal(kind, run):
+    if first:
         return _not_second(kind, run, first, by)
     # A decision about a write is not the holder's alone, and neither is the second of two people's word.
     shared = kind.permission is Permission.APPROVE or kind.answers_plan
@@ -67,9 +89,10 @@ def problem_with(kind: EventKind, run: Run, by: User, answers: str) -> Refused |
         return Refused("four_eyes", refusal, status=403)
     if kind.answers_plan and (stale := _stale(run, answers)):
         return stale
-    if unseen := _unseen(kind, run, by, answers):
+    first = proposal(kind, run)
+    if unseen := _unseen(first, by, answers):
         return unseen
-    if refusal := _why_not(kind, run, by, case.standing(run)):
+    if refusal := _why_not(kind, run, by, case.standing(run), first):
         held = refusal == not_theirs(run, by)
         return Refused("held" if held else "not_possible", refusal, "" if held else "event", 409)
     unread = run.inbox.filter(result="").select_related("actor")
@@ -83,9 +106,8 @@ def problem_with(kind: EventKind, run: Run, by: User, answers: str) -> Refused |
     return None
 
 
-def _unseen(kind: EventKind, run: Run, by: User, answers: str) -> Refused | None:
+def _unseen(first: InboxEvent | None, by: User, answers: str) -> Refused | None:
     """Who confirms what somebody else proposed names that proposal: to say the same by chance is no confirmation."""
-    first = proposal(kind, run)
     if not first or not first.actor or first.actor_id == by.pk or answers == str(first.pk):
         return None
     who, said = first.actor.get_username(), first.payload.get("reason", "")
@@ -131,17 +153,23 @@ def _what_changed(run: Run) -> str:
 
 def proposal(kind: EventKind, run: Run) -> InboxEvent | None:
     """What a first person proposed of an event that takes two, while the run has not moved on since."""
-    if not kind.takes_two:
-        return None
-    proposed = run.inbox.filter(name=kind.move, result=InboxEvent.Result.PROPOSED, stretch=run.stretch)
-    first = proposed.select_related("actor").order_by("-id").first()
-    # Who may not say it any more has not said it.
-    entitled = first and first.actor and first.actor.is_active and first.actor.has_perm(f"runs.{kind.permission}")
-    return first if entitled else None
+    return _proposed(run).get(kind.move) if kind.takes_two else None
 
 
 def proposals(run: Run) -> list[InboxEvent]:
-    return [first for kind in FROM_PEOPLE.values() if (first := proposal(kind, run))]
+    return list(_proposed(run).values())
+
+
+def _proposed(run: Run) -> dict[str, InboxEvent]:
+    """The latest proposal of each event, in one query."""
+    proposed = run.inbox.filter(result=InboxEvent.Result.PROPOSED, stretch=run.stretch)
+    latest = {event.name: event for event in proposed.select_related("actor").order_by("id")}
+    return {name: first for name, first in latest.items() if _is_entitled(FROM_PEOPLE[Move(name)], first)}
+
+
+def _is_entitled(kind: EventKind, first: InboxEvent) -> bool:
+    """Who may not say it any more has not said it."""
+    return bool(first.actor and first.actor.is_active and first.actor.has_perm(f"runs.{kind.permission}"))
 
 
 def asked_for(run: Run, by: User) -> bool:

@@ -2,7 +2,8 @@
 
 The story: may this person ask about this order? What does the payment service say about this request's number? That it
 was paid, in the amount that was accepted, is what this run is for; it writes nothing. While the money is on its way
-nothing can be done about it here: the run asks when to look again, and reads anew each time somebody lets it go on.
+nothing can be done about it here: the run waits, looks again by itself, and comes to a person when it has looked often
+enough.
 """
 
 from datetime import timedelta
@@ -11,7 +12,7 @@ from typing import Any
 from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Fact, Judgement, met, unknown, unmet
 from runs.domain.decision import FactsState
-from runs.domain.proposals import Ask, Claim, Proposal
+from runs.domain.proposals import Ask, Claim, Proposal, Wait
 from runs.domain.states import StopReason
 from runs.domain.telling import QUOTABLE, Quote, Statement, Wording
 from runs.tools.back_office import CHECK_AUTHORITY
@@ -109,7 +110,7 @@ CONTRACT = (
 )
 
 
-# What the script proposes: there is nothing to write, and nothing that looking again at once would change
+# What the script proposes: there is nothing to write, and looking again at once would change nothing
 
 
 def script(c: Context) -> Proposal:
@@ -123,7 +124,7 @@ def script(c: Context) -> Proposal:
             failed = c.facts["payment"]
             return Ask(f"The payment of request {number} failed{why(failed)}. Is it sent off again, or paid otherwise?")
         case state:
-            return Ask(f"Request {number} is {PAYMENT_STATES[state]}. Let the run go on when it is time to look again.")
+            return Wait(f"Request {number} is {PAYMENT_STATES[state]}.")
 
 
 def remaining(c: Context) -> Charge:
@@ -139,6 +140,11 @@ def question(c: Context, reason: StopReason, found: str) -> str:
     match reason:
         case StopReason.QUESTION_ASKED:
             return found
+        case StopReason.EFFECT_PENDING:
+            return f"Nothing to decide yet: {found} The payment service is asked again by itself."
+        case StopReason.LIMIT_STATUS_CHECKS:
+            state = PAYMENT_STATES.get(state_of(c), "not known")
+            return f"Request {number} is {state}, after as many looks as were planned. Who follows it up with the bank?"
         case StopReason.NOT_FOUND:
             return f"The payment service knows no request {number}. Was it accepted under another number?"
         case StopReason.CREDENTIAL_REFUSED:
@@ -253,12 +259,14 @@ WORKFLOW = Workflow(
     contract=CONTRACT,
     script=script,
     budgets={
-        # One look is two reads and a question: test_what_one_look_costs. Money takes up to five working days, which is
-        # a week; with a look on each of its days, and as many again for reads that fail, that is this.
-        Dimension.STEPS: (36, 42),
-        Dimension.TOOL_ATTEMPTS: (24, 28),
+        # Money takes up to five working days, which is a week: ten looks after the first, by the waits below, come to
+        # eight days. One look is two reads (test_what_one_look_costs); half as many again are for retries and people.
+        Dimension.STEPS: (28, 33),
+        Dimension.TOOL_ATTEMPTS: (28, 33),
+        Dimension.STATUS_CHECKS: 10,
         Dimension.WALL_TIME: int(timedelta(days=14).total_seconds()),
     },
+    look_up_after=(timedelta(hours=1), timedelta(hours=6), timedelta(days=1)),
     remaining=remaining,
     question=question,
     customer_says=CUSTOMER_SAYS,

@@ -5,6 +5,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -19,8 +20,14 @@ from runs import case as cases
 from runs.domain.budget import STOP_REASON, Dimension, Line
 from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission
 from runs.domain.states import Move, Outcome, State
-from runs.interventions import claims
-from runs.interventions.possible import PossibleEvent, possible_events, proposals, standing_of
+from runs.interventions import claims, starting
+from runs.interventions.possible import (
+    PossibleEvent,
+    possible_events,
+    possible_follow_ups,
+    proposals,
+    standing_of,
+)
 from runs.models import InboxEvent, Run, Seal
 from runs.timeline import timeline
 from takeover.console import desk
@@ -28,6 +35,7 @@ from takeover.console import desk
 KEYS = {Move.RECONCILE_REQUESTED: "r", Move.APPROVAL_GRANTED: "a", Move.APPROVAL_REJECTED: "x"}
 REFUSED_AFTERWARDS = InboxEvent.Result.REFUSED
 PROPOSED = InboxEvent.Result.PROPOSED
+MOST_FOLLOWERS = 10  # shown
 
 
 @dataclass(frozen=True)
@@ -180,7 +188,18 @@ def context(run: Run, person: User) -> dict[str, Any]:
         "mine": run.is_held() and run.holder_id == person.pk,
         "tab": _tab(run),
         "may_operate": desk.may(person, Permission.OPERATE),
+        "follow_ups": possible_follow_ups(run) if desk.may(person, Permission.START) else [],
+        "follows": cases.title(run.follows) if run.follows else "",
+        "followed_by": _followed_by(run),
     }
+
+
+def _followed_by(run: Run) -> list[dict[str, Any]]:
+    """The runs that came out of this one, the latest first."""
+    if not run.is_final:
+        return []
+    after = run.followed_by.order_by("-created_at")[:MOST_FOLLOWERS]
+    return [{"pk": one.pk, "title": cases.title(one), "outcome": one.outcome, "state": one.state} for one in after]
 
 
 def _tab(run: Run) -> desk.Tab:
@@ -233,6 +252,16 @@ def claim(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
 def release(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     claims.release(run_id, desk.person(request))
     return redirect(_back(request, run_id))
+
+
+@require_POST
+@desk.refusals_as_pages
+def follow_up(request: HttpRequest, run_id: uuid.UUID, name: str) -> HttpResponse:
+    """Start the run that comes out of this one, and go there; also where it was started before."""
+    run, made = starting.follow_up(run_id, name, desk.person(request))
+    if not made:
+        messages.info(request, _("This run was under way already; nothing new was started."))
+    return redirect("case", run_id=run.pk)
 
 
 def _back(request: HttpRequest, run_id: uuid.UUID) -> str:

@@ -131,9 +131,9 @@ def test_a_search_says_in_which_other_parts_it_finds_something(alice: User, sign
 
 def test_the_queue_is_filtered_by_workflow(alice: User, signed_in: SignIn) -> None:
     rows.run("B456", alice, StopReason.NO_PROGRESS)
-    rows.run("OTHER", alice, StopReason.NO_PROGRESS, workflow="market_scan")
-    page = signed_in(alice).get("/", {"workflow": "market_scan"}).content.decode()
-    assert titles(page) == ["market_scan: order OTHER"]
+    rows.run("OTHER", alice, StopReason.NO_PROGRESS, workflow="no_longer_installed")
+    page = signed_in(alice).get("/", {"workflow": "no_longer_installed"}).content.decode()
+    assert titles(page) == ["no_longer_installed: order OTHER"]
 
 
 def test_paging_goes_through_every_run_once(alice: User, signed_in: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def test_input_that_does_not_fit_is_refused_with_its_field(engine: Engine, given
 
 
 def test_an_unknown_workflow_is_refused_and_the_known_ones_are_named(engine: Engine) -> None:
-    with pytest.raises(Refused, match="there are refund_request") as refused:
+    with pytest.raises(Refused, match=r"there are .*refund_request") as refused:
         starting.start("refund", {"order_id": "B456"}, person("support"))
     assert refused.value.status == 404
 

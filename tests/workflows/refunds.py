@@ -23,6 +23,12 @@ class Refunds(Engine):
         ).json()
         return int(said["left_minor"])
 
+    def looks_again(self, run: Run) -> Run:
+        """The time comes at which a run that waits for the world looks again by itself."""
+        stretch, past = run.stretch, {**run.progress, "look_again_at": "2000-01-01T00:00+00:00"}
+        Run.objects.filter(pk=run.pk).update(progress=past)
+        return self.carry_on(run, until=lambda run: run.stretch > stretch)
+
     def follow(self, accepted: Run, by: str = "support") -> Run:
         """The run that follows the payment of an accepted refund."""
         run, _ = starting.follow_up(accepted.pk, "payment", person(by))

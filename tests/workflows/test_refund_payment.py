@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pytest_django.fixtures import Settings
 
+from runs.engine.advance import advance
 from runs.interventions import starting
 from runs.interventions.refusals import Refused
 from runs.models import Run
@@ -29,8 +30,8 @@ def begin(desk: Refunds, **given: Any) -> Run:
     return desk.carry_on(run)
 
 
-def looks_again(desk: Refunds, run: Run) -> Run:
-    return desk.send(run, "resumed_after_review", "alice", reason="Time to look again.")
+def looks_now(desk: Refunds, run: Run) -> Run:
+    return desk.send(run, "resumed_after_review", "alice", reason="The bank says that it went out.")
 
 
 # The story
@@ -53,48 +54,68 @@ def test_an_accepted_refund_that_was_paid_completes(desk: Refunds) -> None:
 def test_accepted_is_not_paid(desk: Refunds) -> None:
     run = desk.follow(desk.run("B456"))
 
-    assert stopped_as(run) == ("NEEDS_HUMAN", "question_asked")
+    assert stopped_as(run) == ("WAITING", "effect_pending")
     assert contract(run)["paid"] == ("UNKNOWN", "request R789 is not paid yet")
-    assert run.question == "Request R789 is not paid yet. Let the run go on when it is time to look again."
-    assert told(run) == "Whether your refund R789 was paid out is not confirmed. A person is following it up."
+    assert run.question == (
+        "Nothing to decide yet: Request R789 is not paid yet. The payment service is asked again by itself."
+    )
+    assert told(run) == "We are verifying whether your refund R789 was paid out."
     assert handoff(run)["acceptance"] == "unknown"
-    assert run.answer_by, "it lies with nobody"
+    assert run.due_at, "nobody looks again"
 
 
 def test_it_is_followed_from_accepted_over_being_paid_to_paid(desk: Refunds) -> None:
     run = desk.follow(desk.run("B456"))
     desk.back_office.pay("R789", "processing")
-    run = looks_again(desk, run)
-    assert stopped_as(run) == ("NEEDS_HUMAN", "question_asked")
-    assert contract(run)["paid"] == ("UNKNOWN", "request R789 is being paid")
-    run = looks_again(desk, run)
-    assert stopped_as(run) == ("NEEDS_HUMAN", "question_asked"), "the same answer once more is no end of it"
+    for _ in range(2):
+        run = desk.looks_again(run)
+        assert stopped_as(run) == ("WAITING", "effect_pending"), "the same answer once more is no end of it"
+        assert contract(run)["paid"] == ("UNKNOWN", "request R789 is being paid")
     desk.back_office.pay("R789")
 
-    run = looks_again(desk, run)
+    run = desk.looks_again(run)
 
     assert stopped_as(run) == ("COMPLETED", "contract_met")
     assert actions(run) == LOOK * 4
 
 
+def test_before_its_time_nobody_asks(desk: Refunds) -> None:
+    run = desk.follow(desk.run("B456"))
+    Run.objects.filter(pk=run.pk).update(due_at="2000-01-01T00:00Z")
+
+    advance(run.pk)
+
+    assert actions(run) == LOOK
+
+
+def test_a_person_may_have_it_looked_at_before_its_time(desk: Refunds) -> None:
+    run = desk.follow(desk.run("B456"))
+    desk.back_office.pay("R789")
+
+    assert stopped_as(looks_now(desk, run)) == ("COMPLETED", "contract_met")
+
+
 def test_what_one_look_costs(desk: Refunds) -> None:
-    """The trial that the workflow's budgets come from: one look a day for two weeks, in its most expensive form."""
+    """The trial that the workflow's budgets come from; that it was not the last is paid from the looks."""
     run = desk.follow(desk.run("B456"))
 
-    assert {name: line[2] for name, line in run.budget.items() if line[2]} == {"steps": 3, "tool_attempts": 2}
+    spent = {name: line[2] for name, line in run.budget.items() if line[2]}
+    assert spent == {"steps": 2, "tool_attempts": 2, "status_checks": 1}
 
 
-def test_looking_ends_at_its_limit_and_says_that_nothing_is_confirmed(desk: Refunds) -> None:
+def test_it_looks_ten_more_times_and_comes_to_a_person_with_nothing_confirmed(desk: Refunds) -> None:
     run = desk.follow(desk.run("B456"))
     for _ in range(20):
-        if run.outcome == "LIMIT_REACHED":
+        if run.outcome != "WAITING":
             break
-        run = looks_again(desk, run)
+        run = desk.looks_again(run)
 
-    assert stopped_as(run) == ("LIMIT_REACHED", "limit_steps")
+    assert stopped_as(run) == ("LIMIT_REACHED", "limit_status_checks")
+    assert len(desk.calls("B456", "payment")) == 11
+    assert run.question.startswith("Request R789 is not paid yet, after as many looks as were planned.")
     assert told(run).startswith("Whether your refund R789 was paid out is not yet confirmed.")
-    assert handoff(run)["stop_reason"] == "limit_steps"
-    assert len(desk.calls("B456", "payment")) == 14
+    assert handoff(run)["stop_reason"] == "limit_status_checks"
+    assert run.answer_by, "it lies with nobody"
 
 
 def test_it_has_nothing_that_writes(desk: Refunds) -> None:
@@ -119,7 +140,7 @@ def test_a_payment_that_failed_is_put_to_a_person_with_its_reason(desk: Refunds)
     assert handoff(run)["acceptance"] == "failed"
     desk.back_office.pay("R789", "processing")
     desk.back_office.pay("R789", "paid")
-    assert stopped_as(looks_again(desk, run)) == ("COMPLETED", "contract_met")
+    assert stopped_as(looks_now(desk, run)) == ("COMPLETED", "contract_met")
 
 
 def test_less_than_was_accepted_is_not_paid_in_full(desk: Refunds) -> None:
@@ -235,7 +256,7 @@ def test_each_part_of_an_order_has_its_payment_followed_by_itself(desk: Refunds)
 
     first, second = (desk.follow(part) for part in parts)
 
-    assert (first.outcome, second.outcome) == ("NEEDS_HUMAN", "COMPLETED")
+    assert (first.outcome, second.outcome) == ("WAITING", "COMPLETED")
     assert contract(second)["in_full"][1] == "39.00 EUR paid, 39.00 EUR accepted"
 
 
