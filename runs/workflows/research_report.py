@@ -623,8 +623,8 @@ def question(c: Context, reason: StopReason, found: str) -> str:
             back = read_back(c)
             failing = ", ".join(dict.fromkeys(one["section"] for one in findings(c, back))) if back else ""
             return (
-                f"The one write that was planned is made, and {failing or 'a section'} has to be revised. May it be? "
-                f"That takes one more write, and {A_REVISION} more calls."
+                f"The one write that was planned for report {report} is made, and {failing or 'a section'} has to be "
+                f"revised. May it be? That takes one more write, and {A_REVISION} more calls."
             )
         case StopReason.LIMIT_TOOL_ATTEMPTS | StopReason.LIMIT_STEPS:
             needed = len(READS) + remaining(c)[Dimension.TOOL_ATTEMPTS]  # whoever goes on reads everything again
