@@ -77,9 +77,7 @@ def look(workflow: Workflow, workflows: Collection[str], services: Collection[st
         given = madeup.example(workflow.input_schema)
     except (NoExample, ValueError) as problem:
         what = f"{problem}" if isinstance(problem, NoExample) else "the schema"
-        return [
-            f"No input could be made up that fits its schema, for want of one for {what!r}: give it `examples`."
-        ], []
+        return [f"No input could be made up that fits its schema, for want of {what!r}: give that `examples`."], []
     try:
         acts_for = workflow.acts_for(given, "somebody")
     except Exception as problem:
@@ -219,16 +217,16 @@ def budgets(looked: Looked) -> Iterator[str]:
     except BudgetExceeded as short:
         limit = workflow.planned(short.dimension)
         yield f"A budget of {limit} {_words(short.dimension)} can never pay for the plan: {what}."
-    for name, context in (("started", False), ("read everything", True)):
+    for name, context in (("was just started", False), ("has read everything", True)):
         made = madeup.context(looked.given, looked.acts_for, read=context)
         try:
             left = workflow.remaining(made)
         except Exception as problem:
             if not context:
-                yield f"What remains to be done cannot be said of a run that was just {name}: {_told(problem)}."
+                yield f"What remains to be done cannot be said of a run that {name}: {_told(problem)}."
             continue
         if short_of := Ledger.of({**workflow.turns, **workflow.budgets}).short_of(left):
-            yield f"What it says remains of a run that has {name} is more than its budget of {_words(short_of)}."
+            yield f"What it says remains of a run that {name} is more than its budget of {_words(short_of)}."
 
 
 # What a policy may do

@@ -49,9 +49,10 @@ def _guesses(schema: Mapping[str, Any], field: str, whole: bool) -> Iterator[Any
     for kind in [kinds] if isinstance(kinds, str) else kinds:
         match kind:
             case "object":
-                wanted = schema.get("properties", {}) if whole else schema.get("required", ())
-                parts = {name: schema.get("properties", {}).get(name, {}) for name in wanted}
-                yield {name: example(part, name, whole=whole) for name, part in parts.items()}
+                parts, required = schema.get("properties", {}), list(schema.get("required", ()))
+                wanted = list(parts) if whole else required
+                for names in (wanted, *([*required, name] for name in parts if name not in required)):
+                    yield {name: example(parts.get(name, {}), name, whole=whole) for name in names}
             case "array":
                 item = example(schema.get("items", {"type": "string"}), field, whole=whole)
                 yield [item] * max(1, schema.get("minItems", 0))
