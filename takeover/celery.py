@@ -37,7 +37,7 @@ def drop_dead_connections(**_: object) -> None:
 def refuse_what_fits_no_worker(**_: object) -> None:
     from takeover import checks
 
-    if problems := checks.unfit(is_worker=True):
+    if problems := checks.at_start(is_worker=True):
         sys.exit(checks.sentence(problems[0]))  # Celery would log an exception, and start all the same
 
 

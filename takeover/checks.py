@@ -1,4 +1,6 @@
-"""What kind of connections a process may keep, asked by `manage.py check`, by workers and by the web server's start."""
+"""What no process may start with: connections that do not fit it, and workflows that cannot be run. Asked by
+`manage.py check`, by workers and by the web server's start.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,12 +8,24 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
+from runs.workflows import registry
 from takeover.environment import flag
 
 
 @register
 def connections(app_configs: Sequence[Any] | None = None, **_: Any) -> list[CheckMessage]:
     return unfit(is_worker=flag("WORKER"))
+
+
+@register
+def workflows(app_configs: Sequence[Any] | None = None, **_: Any) -> list[CheckMessage]:
+    """Of each module in the WORKFLOWS setting that declares no workflow, a sentence that names the cure as well."""
+    _found, problems = registry.load(settings.WORKFLOWS)
+    return [Error(says, id="takeover.E003") for says in problems.values()]
+
+
+def at_start(*, is_worker: bool) -> list[CheckMessage]:
+    return [*unfit(is_worker=is_worker), *workflows()]
 
 
 def unfit(*, is_worker: bool) -> list[CheckMessage]:
@@ -38,4 +52,4 @@ def unfit(*, is_worker: bool) -> list[CheckMessage]:
 
 
 def sentence(problem: CheckMessage) -> str:
-    return f"{problem.msg} {problem.hint}"
+    return f"{problem.msg} {problem.hint or ''}".rstrip()

@@ -5,10 +5,11 @@ Precedence: environment variable, then `up.json` (written by `manage.py up` into
 
 import json
 import os
+import re
 import secrets
 import tempfile
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
@@ -70,6 +71,42 @@ def flag(name: str, default: bool = False) -> bool:
 
 def words(name: str, default: str = "") -> list[str]:
     return [word for word in text(name, default).replace(",", " ").split() if word]
+
+
+MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+SERVICE = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+def modules(name: str, shipped: list[str]) -> list[str]:
+    """Python modules by their dotted names; the word `shipped` among them stands for those that come along."""
+    given = words(name, "shipped")
+    for word in given:
+        if not MODULE.fullmatch(word):
+            raise ImproperlyConfigured(f"{name}: {word!r} is no module's name, which looks like loans.workflow.")
+    return [module for word in given for module in (shipped if word == "shipped" else [word])]
+
+
+def services(name: str, known: Collection[str]) -> dict[str, dict[str, Any]]:
+    """More services for tools: of each one that `name` lists, its address, credential and secrets of callbacks.
+
+    They stand in variables of the service's own name: LIBRARY_URL, LIBRARY_TOKEN and LIBRARY_CALLBACK_SECRETS.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for word in words(name):
+        if not SERVICE.fullmatch(word):
+            raise ImproperlyConfigured(f"{name}: {word!r} is no service's name, which looks like library_desk.")
+        if word in known:
+            raise ImproperlyConfigured(f"{name}: {word} is there already, with variables of its own: leave it out.")
+        own = word.upper()
+        for variable, what in ((f"{own}_URL", "address"), (f"{own}_TOKEN", "credential")):
+            if not text(variable):
+                raise ImproperlyConfigured(f"{name} lists {word}, and {variable} is not set: put its {what} in.")
+        found[word] = {
+            "url": web_address(f"{own}_URL"),
+            "token": text(f"{own}_TOKEN"),
+            "callback_secrets": webhook_secrets(f"{own}_CALLBACK_SECRETS"),
+        }
+    return found
 
 
 def webhook_secrets(name: str) -> list[str]:

@@ -209,7 +209,10 @@ for _service, _address, _model, _limit in (
             "limit_name": env.text(f"{_name}_LIMIT_NAME", _limit),
         }
 
-WORKFLOWS = [
+# Services that the tools of your own workflows call, and which workflows there are (docs/writing-a-workflow.md).
+_variables_of_others = ("anthropic", "openai", "database", "owner_database", "redis", "site")
+SERVICES |= env.services("SERVICES", known=(*SERVICES, *_variables_of_others))
+SHIPPED = [
     "runs.workflows.refund_request",
     "runs.workflows.refund_payment",
     "runs.workflows.workshop_booking",
@@ -218,6 +221,7 @@ WORKFLOWS = [
     "runs.workflows.document_digest",
     "runs.workflows.research_report",
 ]
+WORKFLOWS = env.modules("WORKFLOWS", SHIPPED)
 
 LOGGING = {
     "version": 1,

@@ -63,3 +63,18 @@ def test_a_web_server_that_would_keep_a_connection_a_thread_does_not_start(tmp_p
     code, said = said_at_start("1", "uvicorn", "takeover.asgi:application", "--port", "0", folder=tmp_path)
     assert code != 0
     assert "Start it without WORKER" in said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("1", "celery", "-A", "takeover.celery", "worker", "-P", "solo"), ("0", "uvicorn", "takeover.asgi:application")],
+    ids=["worker", "web server"],
+)
+def test_nothing_starts_with_a_workflow_that_cannot_be_imported(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKFLOWS", "shipped nowhere.at.all")
+    code, said = said_at_start(*command, folder=tmp_path)
+    assert code == 1
+    assert said.splitlines()[-1].startswith("WORKFLOWS names nowhere.at.all, and there is no module nowhere: install")
+    assert "Traceback" not in said

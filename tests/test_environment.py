@@ -191,3 +191,56 @@ def test_prices_that_are_none_are_refused(given: str, monkeypatch: pytest.Monkey
     monkeypatch.setenv("OPENAI_PRICES", given)
     with pytest.raises(ImproperlyConfigured, match=r"^OPENAI_PRICES must be two numbers"):
         environment.prices("OPENAI_PRICES")
+
+
+# Workflows and services of one's own
+
+
+def test_modules_of_workflows_are_named_beside_those_that_come_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert environment.modules("OURS", ["a.b", "c"]) == ["a.b", "c"]
+
+    monkeypatch.setenv("OURS", "shipped, loans.workflow")
+    assert environment.modules("OURS", ["a.b", "c"]) == ["a.b", "c", "loans.workflow"]
+
+    monkeypatch.setenv("OURS", "loans.workflow")
+    assert environment.modules("OURS", ["a.b", "c"]) == ["loans.workflow"]
+
+
+@pytest.mark.parametrize("word", ["loans/workflow.py", "loans.", ".workflow", "loans-desk", "1st"])
+def test_what_is_no_module_is_refused(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OURS", f"shipped {word}")
+    with pytest.raises(ImproperlyConfigured, match=f"^OURS: {re.escape(repr(word))} is no module's name"):
+        environment.modules("OURS", [])
+
+
+def test_a_service_of_ones_own_is_read_from_variables_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"SERVICES": "library", "LIBRARY_URL": "http://127.0.0.1:8850", "LIBRARY_TOKEN": "t"}.items():
+        monkeypatch.setenv(name, value)
+
+    assert environment.services("SERVICES", ()) == {
+        "library": {"url": "http://127.0.0.1:8850", "token": "t", "callback_secrets": []}
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"LIBRARY_URL": ""}, "SERVICES lists library, and LIBRARY_URL is not set: put its address in."),
+        ({"LIBRARY_TOKEN": ""}, "SERVICES lists library, and LIBRARY_TOKEN is not set: put its credential in."),
+        ({"LIBRARY_URL": "127.0.0.1:8850"}, "LIBRARY_URL must look like https://host/path."),
+        ({"SERVICES": "The-Library"}, "SERVICES: 'The-Library' is no service's name, which looks like library_desk."),
+        (
+            {"SERVICES": "back_office"},
+            "SERVICES: back_office is there already, with variables of its own: leave it out.",
+        ),
+    ],
+)
+def test_a_service_that_could_not_be_called_is_refused(
+    given: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = {"SERVICES": "library", "LIBRARY_URL": "http://127.0.0.1:8850", "LIBRARY_TOKEN": "t"}
+    for name, value in (whole | given).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ImproperlyConfigured) as refused:
+        environment.services("SERVICES", ("back_office",))
+    assert str(refused.value) == says

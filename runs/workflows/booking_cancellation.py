@@ -164,9 +164,7 @@ def question(c: Context, reason: StopReason, found: str) -> str:
         case StopReason.PAUSED:
             return f"The cancellation of {booking} is paused. May it go on?"
         case StopReason.CANCELLED_TOO_LATE | StopReason.NOT_REVERSIBLE:
-            return (
-                f"{booking.capitalize()} is cancelled already, and that is not undone. Should the seat be booked anew?"
-            )
+            return f"The {booking} is cancelled already, and that is not undone. Should the seat be booked anew?"
         case StopReason.EFFECT_UNKNOWN | StopReason.EFFECT_PENDING | StopReason.CANCELLATION_UNVERIFIED:
             return f"Nothing to decide yet: the workshop service is asked again about {booking} by itself."
     return f"{found or 'The run stopped.'} How should the cancellation of {booking} go on?"

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -234,7 +235,11 @@ class Workflow:
                 raise ValueError(f"Workflow {self.name!r}: {what} by {name!r}, and it has no {kind} tool of that name.")
 
     def _check_names(self) -> None:
-        assertions = {assertion.name for assertion in self.contract}
+        facts, judged = [read.fact for read in self.reads], [assertion.name for assertion in self.contract]
+        for what, given in (("reads the fact", facts), ("has the assertion", judged)):
+            if twice := [name for name, times in Counter(given).items() if times > 1]:
+                raise ValueError(f"Workflow {self.name!r} {what} {twice[0]!r} twice.")
+        assertions = set(judged)
         for name, scope in self.scopes.items():
             if unknown_ones := scope.drops - assertions:
                 raise ValueError(
@@ -248,6 +253,8 @@ class Workflow:
             schema, of = operation.arguments, f"Workflow {self.name!r}: the arguments of {name!r}"
             if schema.get("type") != "object" or schema.get("additionalProperties") is not False:
                 raise ValueError(f"{of} need a schema of an object that permits no other properties.")
+            if isinstance(operation, Writing) and operation.amendable and not schema.get("properties"):
+                raise ValueError(f"{of} are none, so nothing of it could be amended.")
             try:
                 jsonschema_rs.validator_for(dict(schema))
             except ValueError as problem:

@@ -39,7 +39,7 @@ from runs.workflows.definition import Assertion, Check, Context, Read, Reading, 
 
 # A name is what can be read aloud: letters and figures of any script, and no way to another folder.
 FILE = r"[\p{L}\p{N}][\p{L}\p{M}\p{N} ._()-]{0,79}"
-DOCUMENT = {"type": "string", "pattern": rf"^(originals|digests)/{FILE}$"}
+DOCUMENT = {"type": "string", "pattern": rf"^(originals|digests)/{FILE}$", "examples": ["originals/minutes.txt"]}
 INPUT = {
     "type": "object",
     "properties": {
@@ -608,7 +608,7 @@ def question(c: Context, reason: StopReason, found: str) -> str:
             return f"Nobody decided in time whether digest {digest} is handed over. Should it be put up again?"
         case StopReason.NOT_FOUND:
             gone = [c.input[w] for w in BOTH if c.is_closed(READ_DOCUMENT.name, {w: c.input[w]})]
-            missing = " and ".join(gone) or "What was to be read"
+            missing = " and ".join(gone) or f"What was to be read for {c.input['digest']}"
             return f"{missing} cannot be found. Which document should be read instead, or will it be put there?"
         case StopReason.INPUT_INVALID:
             return f"{found} Can the file be put right, or should another one be read?"

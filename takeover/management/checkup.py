@@ -34,6 +34,7 @@ from takeover import checks
 from takeover.celery import app
 from takeover.console.words import spell
 from takeover.environment import text
+from takeover.management import complaints
 
 OLDEST_SERVER = 15  # of PostgreSQL: refusals are counted by a constraint that needs it
 CLOCKS_MAY_DIFFER = timedelta(seconds=2)
@@ -156,6 +157,16 @@ def credentials() -> Finding:
     says = f"{', '.join(known_to_all)} is used with the demo's credential, which all know: set BACK_OFFICE_TOKEN."
     elsewhere = any(urlsplit(url).hostname not in LOOPBACK for url in known_to_all.values())
     return broken(says) if elsewhere else warning(f"{says} On this machine it may be the demo's own.")
+
+
+def declarations() -> Finding:
+    found, problems = registry.load(settings.WORKFLOWS)
+    if problems:
+        return broken(" ".join(problems.values()))
+    wrong = [name for name, workflow in found.items() if complaints.look(workflow, found, settings.SERVICES)[0]]
+    if wrong:
+        return warning(f"Something is wrong with {', '.join(wrong)}: run manage.py workflows check.")
+    return ok(f"Nothing is wrong with what {count(len(found), 'workflow')} declare.")
 
 
 # The database
@@ -445,6 +456,7 @@ CHECKS = (
     Check("connections", connections),
     Check("pace", pace),
     Check("credentials", credentials),
+    Check("declarations", declarations),
     Check("database", database),
     Check("clock", clock, of_database=True),
     Check("isolation", isolation, of_database=True),

@@ -87,7 +87,10 @@ class Stack:
             self.env.setdefault("BACK_OFFICE_CALLBACK_SECRETS", self.installation.callback_secret())
         if self.options.demo:
             self.env["DEMO"] = "1"  # the sign-in page names the demo's accounts
-        shared = ("DATABASE_URL", "REDIS_URL", "BACK_OFFICE_URL", "BACK_OFFICE_CALLBACK_SECRETS", "SITE_URL", "DEMO")
+        shared = ["DATABASE_URL", "REDIS_URL", "BACK_OFFICE_URL", "BACK_OFFICE_CALLBACK_SECRETS", "SITE_URL", "DEMO"]
+        shared += ["WORKFLOWS", "SERVICES"]
+        for service in self.env.get("SERVICES", "").replace(",", " ").split():
+            shared += [f"{service.upper()}_{what}" for what in ("URL", "TOKEN", "CALLBACK_SECRETS")]
         self.installation.publish({name: self.env[name] for name in shared if name in self.env})
 
     def prepare(self) -> None:

@@ -52,6 +52,12 @@ assert SUBMIT.undo
             {"operations": {SUBMIT_REFUND.name: replace(SUBMIT, arguments={"type": "object"})}},
             "the arguments of 'submit_refund' need a schema of an object that permits no other properties.",
         ),
+        ({"reads": (*READS, READS[-1])}, "reads the fact 'policies' twice."),
+        ({"contract": (*WORKFLOW.contract, WORKFLOW.contract[0])}, "has the assertion 'authorised' twice."),
+        (
+            {"operations": {SUBMIT_REFUND.name: replace(SUBMIT, amendable=True)}},
+            "the arguments of 'submit_refund' are none, so nothing of it could be amended.",
+        ),
         ({"scopes": {"less": Scope("Less", frozenset({"paid"}))}}, "scope 'less' drops 'paid', which is no assertion."),
         (
             {"scopes": {"less": Scope("Less", frozenset())}},
