@@ -552,10 +552,11 @@ OPERATIONS: Mapping[str, Reading | Writing] = {
 
 
 def script(c: Context) -> Proposal:
-    frontier_now = tasks(c)
-    if task := next(iter(startable(frontier_now.ready, USES, running(c))), ""):
+    now, under_way = tasks(c), running(c)
+    ready = [task for task in now.ready if task not in under_way]
+    if task := next(iter(startable(ready, USES, under_way)), ""):
         return PROPOSES[task](c)
-    if frontier_now.all_done:
+    if now.all_done:
         return Claim("The digest is written and in the index.")
     for which in BOTH:
         if f"read {which}" in failed(c):
