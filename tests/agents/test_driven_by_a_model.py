@@ -4,6 +4,7 @@ The model stands in a service on a loopback port and is asked through the real S
 goes to the real back office. Each test asserts what was submitted, or was not.
 """
 
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -408,6 +409,31 @@ def test_a_worker_that_dies_while_the_model_answers_has_spent_what_was_set_aside
     assert driven.submits(run) == 1
     assert spent(run, Dimension.INPUT_TOKENS) == lost.charge["input_tokens"] + 1200
     assert spent(run, Dimension.MODEL_TURNS) == 2
+
+
+# Whatever it says
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_a_model_says_nothing_is_done_twice_and_nothing_completes_unproven(seed: int, driven: Driven) -> None:
+    chance = random.Random(seed)
+    pool: list[Answer] = [
+        *[SUBMIT] * 6,
+        DONE,
+        *(answer for answer, _ in [*UNFIT.values(), *FINAL.values()]),
+        *PASSING.values(),
+    ]
+
+    run = driven.run("B456", *chance.choices(pool, k=30))
+    for _ in range(3):  # a person lets it go on, whatever it stopped for
+        if run.outcome == "NEEDS_HUMAN" and run.stop_reason in {"question_asked", "no_progress"}:
+            run = driven.engine.send(run, "resumed_after_review", "support", reason="Go on.")
+
+    effects = driven.engine.effects("B456")
+    assert len(effects) == driven.submits(run) <= 1
+    assert (run.outcome == "COMPLETED") == (len(effects) == 1), stopped_as(run)
+    assert run.outcome, "nobody has it"
+    assert spent(run, Dimension.MODEL_TURNS) == len(turns(run)) == len(driven.provider.asked) <= 12
 
 
 def limited(monkeypatch: pytest.MonkeyPatch, turns: Mapping[Dimension, int]) -> None:
