@@ -19,4 +19,4 @@ USER takeover
 EXPOSE 8000
 # An open stream of live updates would hold the shutdown up for ever, hence the time-out.
 CMD ["python", "-m", "uvicorn", "takeover.asgi:application", "--host", "0.0.0.0", "--port", "8000", \
-     "--lifespan", "off", "--timeout-graceful-shutdown", "3", "--no-access-log"]
+     "--http", "h11", "--lifespan", "off", "--timeout-graceful-shutdown", "3", "--no-access-log"]

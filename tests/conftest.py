@@ -152,7 +152,8 @@ def _site(django_db_setup: None) -> Iterator[str]:
 
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(application, lifespan="off", log_level="warning", timeout_graceful_shutdown=1)
+        manners = {"http": "h11", "lifespan": "off", "timeout_graceful_shutdown": 1}
+        config = uvicorn.Config(application, log_level="warning", **manners)  # type: ignore[arg-type]
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()

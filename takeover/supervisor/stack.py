@@ -165,8 +165,9 @@ class Stack:
     def _web(self) -> Child:
         port = self.options.port
         place = ["--host", HERE, "--port", str(port)]
-        # An open stream of live updates would hold the shutdown up for ever.
-        manners = ["--lifespan", "off", "--timeout-graceful-shutdown", "3", "--no-access-log"]
+        # An open stream of live updates would hold the shutdown up for ever. The parser of requests is the tested one,
+        # whatever else is installed.
+        manners = ["--http", "h11", "--lifespan", "off", "--timeout-graceful-shutdown", "3", "--no-access-log"]
         return Child(
             name="web",
             argv=_python("-m", "uvicorn", "takeover.asgi:application", *place, *manners),

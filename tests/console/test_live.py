@@ -336,9 +336,10 @@ def test_a_server_that_is_told_to_stop_does_not_wait_for_open_streams(
         probe.bind(("127.0.0.1", 0))
         site = f"http://127.0.0.1:{probe.getsockname()[1]}"
     place = ["--port", site.rpartition(":")[2], "--lifespan", "off", "--timeout-graceful-shutdown", "30"]
-    command = [sys.executable, "-m", "uvicorn", "takeover.asgi:application", *place]
+    command = [sys.executable, "-m", "uvicorn", "takeover.asgi:application", "--http", "h11", *place]
     log = tmp_path / "web.log"
-    server = processes.launch(Child("web", command, product_env, is_ready=lambda: _answers(site)), log)
+    env = product_env | {"WORKER": "0"}
+    server = processes.launch(Child("web", command, env, is_ready=lambda: _answers(site)), log)
     try:
         with stream(site, people.person("alice")) as response:
             lines = response.iter_lines()
