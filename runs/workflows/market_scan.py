@@ -539,7 +539,7 @@ def question(c: Context, reason: StopReason, found: str) -> str:
         case StopReason.PAUSED:
             return f"The scan of {_about(c)} is paused. May it go on?"
     if reason.outcome is Outcome.LIMIT_REACHED:
-        return f"{found + ' ' if found else ''}A limit is reached. {what_is_open(c)}"
+        return f"{found or 'A limit is reached.'} {what_is_open(c)}"
     return f"{found or 'The run stopped.'} {what_is_open(c)}"
 
 

@@ -63,7 +63,7 @@ def test_a_model_is_asked_six_times_at_most_and_leaves_what_there_is(driven: Dri
 
     assert stopped_as(run) == ("LIMIT_REACHED", "limit_model_turns")
     assert len(driven.provider.asked) == 6
-    assert package(run)["question"].startswith("A limit is reached. The scan of electric cargo bikes in Havenport has")
+    assert "used up. The scan of electric cargo bikes in Havenport has" in package(run)["question"]
 
 
 def test_a_model_that_invents_a_source_or_obeys_one_completes_nothing(driven: Driven) -> None:
