@@ -125,7 +125,7 @@ def test_the_same_request_twice_gives_the_same_run(db: None, office: BackOffice)
 @pytest.mark.parametrize(
     ("workflow", "given", "name", "says"),
     [
-        ("no_such", '{"order_id": "B456"}', "support", "there are refund_request"),
+        ("no_such", '{"order_id": "B456"}', "support", "; there are booking_cancellation, "),
         (
             "refund_request",
             '{"order_id": ',
@@ -268,7 +268,7 @@ def test_the_list_is_filtered_and_limited(waiting: Run, awaiting: Run) -> None:
     ("words", "says"),
     [
         (["--outcome", "GREAT"], "--outcome must be one of COMPLETED"),
-        (["--workflow", "none"], "Known: refund_request."),
+        (["--workflow", "none"], "Known: refund_request, "),
         (["--limit", "0"], "must be a whole number from 1 to 10000, not '0'"),
         (["--limit", "²"], "must be a whole number"),
     ],
