@@ -22,13 +22,20 @@ def _prepares_as_workers_do() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_prepares_as_workers_do")
-def test_whatever_a_run_goes_through_the_server_plans_one_statement(engine: Engine) -> None:
-    engine.run("B456")  # read, sent, confirmed
-    engine.run("C204")  # put up for approval, with a package
+def test_whatever_a_run_goes_through_the_server_plans_each_form_of_the_statement_once(engine: Engine) -> None:
+    def planned() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute(STATEMENTS)
+            return int(cursor.fetchone()[0])
 
-    with connection.cursor() as cursor:
-        cursor.execute(STATEMENTS)
-        assert cursor.fetchone() == (1,)
+    engine.run("D014")  # read, sent, confirmed
+    engine.run("C204")  # put up for approval, with a package
+    forms = planned()
+    assert 1 < forms <= 2 ** len(commit.RARE)
+
+    engine.run("B456")
+    engine.run("C881")
+    assert planned() == forms
 
 
 def test_a_lease_that_lasts_long_enough_is_not_moved_and_one_that_does_not_is(
