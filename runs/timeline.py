@@ -59,6 +59,8 @@ def _event_line(event: Event) -> dict[str, Any] | None:
             says = f"Intent saved, then sent under key {content.get('operation_key')}."
         case "effect_compensated":
             says, tone = f"Undone: the write under key {content.get('operation_key')}.", "good"
+            if not content.get("by"):
+                says = f"Undone by somebody else, as its service shows: {content.get('says')}."
         case "claimed_completion":
             says, tone = "The agent said that it was finished. The contract does not bear it out.", "bad"
             quote, quote_by = str(content.get("says", "")), "The agent wrote (not evidence)"

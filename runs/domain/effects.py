@@ -234,6 +234,13 @@ def compensated(effect: Effect, undoing: Effect) -> Effect:
     return replace(effect, state=EffectState.COMPENSATED)
 
 
+def undone_elsewhere(effect: Effect) -> Effect:
+    """`effect` once its service shows that somebody else undid it. Raises EffectError unless it is confirmed."""
+    if effect.state is not EffectState.CONFIRMED:
+        raise EffectError(f"The write {effect.key} is {effect.state.value}, not confirmed.", field="effect")
+    return replace(effect, state=EffectState.COMPENSATED)
+
+
 def names_otherwise(receipt: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """The first field of `wanted` (subject, operation key, parameters) in which `receipt` names something else.
 

@@ -26,6 +26,7 @@ from runs.domain.effects import (
     in_doubt,
     may_send,
     still_contradicted,
+    undone_elsewhere,
     what_a_failure_means,
 )
 from runs.domain.errors import Failure, classify
@@ -55,6 +56,7 @@ class Planned:
     expects: str
     learns: str = ""  # the fact that a read is for
     effect: Effect | None = None
+    judges: str = ""  # of a read: the key of the write whose undoing it decides about
     way: str = ""  # of a read that the policy chose: what is closed if it fails for good
     attempt: str = ""  # the kind of attempt it is, where the workflow limits that
 
@@ -183,6 +185,7 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
         # Which turn a proposal is of tells whether it was dealt with already.
         known = {**result.data, "turn": step["seq"]} if planned.tool.kind is StepKind.TURN else result.data
         held.learn(Fact(planned.learns, known, planned.tool.source, held.now(), result.reference, held.run.stretch))
+        _undone_elsewhere(held, planned)
     spend(held, planned.charge, result.used if isinstance(result, Result) else None)
     attempt = attempt_fingerprint(planned.tool.source, planned.tool.name, planned.params, data)
     if isinstance(result, Failure):
@@ -224,6 +227,17 @@ def _settle(held: Held, planned: Planned, step: dict[str, Any], result: Result |
         code=settled["code"],
         fingerprint=settled["fingerprint"],
     )
+
+
+def _undone_elsewhere(held: Held, planned: Planned) -> None:
+    """Where a write is not there any more that was to be undone, nothing is left to do about it."""
+    effect = held.effect(planned.judges)
+    undo = held.workflow.undo[effect.plan.operation] if held.workflow and effect else None
+    if effect and undo and undo.undone:
+        judged = undo.undone(effect, held.facts[planned.learns])
+        if judged.value is Value.MET:
+            held.put(undone_elsewhere(effect))
+            held.record("effect_compensated", operation_key=effect.key, by="", says=judged.evidence.says)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,9 @@ def next_undo(held: Held, workflow: Workflow, context: Context) -> NextUndo:
 def _read(workflow: Workflow, effect: Effect) -> Planned:
     undo = workflow.undo[effect.plan.operation]
     expects = f"whether {effect.plan.target} can still be undone"
-    return Planned(workflow.tools[undo.read], undo.params(effect), READ, expects, learns=standing_of(effect))
+    return Planned(
+        workflow.tools[undo.read], undo.params(effect), READ, expects, learns=standing_of(effect), judges=effect.key
+    )
 
 
 def _undoing(held: Held, workflow: Workflow, context: Context, effect: Effect) -> Effect:

@@ -100,6 +100,8 @@ class Undo:
     params: Callable[[Effect], Mapping[str, Any]]  # of the read
     reversible: Callable[[Effect, Fact], Judgement]
     plan: Callable[[Effect, Fact], WritePlan]
+    # MET where what is read shows that somebody undid it already. None: nothing that is read could show it.
+    undone: Callable[[Effect, Fact], Judgement] | None = None
 
 
 def standing_of(effect: Effect) -> str:

@@ -297,15 +297,23 @@ def plan(c: Context, given: Mapping[str, Any]) -> WritePlan:
     )
 
 
-def refund_is_reversible(effect: Effect, fact: Fact) -> Judgement:
-    """Whether it stands as accepted. Whether it was paid, the service says only when it is asked to cancel."""
+def refund_stands_as(state: str, effect: Effect, fact: Fact) -> Judgement:
     number = (effect.receipt or {}).get("request_id")
     records = fact.data.get("records") or []
     states = [record.get("submit_state") for record in records if record.get("request_id") == number]
     if fact.data.get("store") != "ledger" or len(records) != 1 or not states:
         return unknown(f"the refund service does not show request {number}")
     evidence = fact.evidence(f"request {number} is {states[0]}")
-    return met(evidence) if states == ["accepted"] else unmet(evidence)
+    return met(evidence) if states == [state] else unmet(evidence)
+
+
+def refund_is_reversible(effect: Effect, fact: Fact) -> Judgement:
+    """Whether it stands as accepted. Whether it was paid, the service says only when it is asked to cancel."""
+    return refund_stands_as("accepted", effect, fact)
+
+
+def refund_is_undone(effect: Effect, fact: Fact) -> Judgement:
+    return refund_stands_as("cancelled", effect, fact)
 
 
 def cancellation(effect: Effect, fact: Fact) -> WritePlan:
@@ -353,6 +361,7 @@ OPERATIONS: dict[str, Reading | Writing] = {
             read=READ_REFUND.name,
             params=lambda effect: {"operation_key": effect.key, "order": effect.plan.params["order_id"]},
             reversible=refund_is_reversible,
+            undone=refund_is_undone,
             plan=cancellation,
         ),
     ),

@@ -437,10 +437,9 @@ def key_of_revision(c: Context, given: Mapping[str, Any]) -> str:
     return f"{key_of_report(c)}-v{c.facts['draft'].data['version']}-{given['section'][:20]}"
 
 
-def draft_stands(effect: Effect, fact: Fact) -> Judgement:
-    state = fact.data["state"]
-    evidence = fact.evidence(f"draft {fact.data['draft_id']} is {state}")
-    return met(evidence) if state == "standing" else unmet(evidence)
+def draft_is(state: str, fact: Fact) -> Judgement:
+    evidence = fact.evidence(f"draft {fact.data['draft_id']} is {fact.data['state']}")
+    return met(evidence) if fact.data["state"] == state else unmet(evidence)
 
 
 def withdrawal(effect: Effect, fact: Fact) -> WritePlan:
@@ -495,7 +494,8 @@ OPERATIONS: Mapping[str, Reading | Writing] = {
         undo=Undo(
             read=READ_DRAFT.name,
             params=lambda effect: {"draft_id": (effect.receipt or {})["draft_id"]},
-            reversible=draft_stands,
+            reversible=lambda effect, fact: draft_is("standing", fact),
+            undone=lambda effect, fact: draft_is("withdrawn", fact),
             plan=withdrawal,
         ),
     ),

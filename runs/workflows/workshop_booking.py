@@ -296,6 +296,13 @@ def booking_is_reversible(effect: Effect, fact: Fact) -> Judgement:
     return still_reversible(fact)
 
 
+def booking_is_undone(effect: Effect, fact: Fact) -> Judgement:
+    says = f"booking {number_of(effect)} is {fact.data.get('state')}"
+    if not names(fact.data, {"booking_id": number_of(effect), "operation_key": effect.key}):
+        return unknown(f"the workshop service does not show booking {number_of(effect)}")
+    return met(fact.evidence(says)) if fact.data.get("state") == "cancelled" else unmet(fact.evidence(says))
+
+
 def cancellation_plan(seat: Mapping[str, Any], number: str, risk: str) -> WritePlan:
     return WritePlan(
         operation=CANCEL_BOOKING.name,
@@ -318,6 +325,7 @@ OPERATIONS = {
             read=READ_BOOKING.name,
             params=lambda effect: {"booking_id": number_of(effect)},
             reversible=booking_is_reversible,
+            undone=booking_is_undone,
             plan=lambda effect, fact: cancellation_plan(
                 effect.plan.params, number_of(effect), "the seat goes to whoever asks next"
             ),

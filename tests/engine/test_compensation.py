@@ -13,6 +13,7 @@ from runs.engine.held import Held
 from runs.interventions import sending
 from runs.interventions.refusals import Refused
 from runs.models import Effect, Run
+from runs.timeline import timeline
 from runs.tools.back_office import SUBMIT_REFUND
 from runs.tools.tool import Result
 from tests.engine.conftest import Engine
@@ -286,20 +287,24 @@ def test_what_the_agent_repeated_does_not_hold_up_undoing(engine: Engine) -> Non
     assert stopped_as(run) == ("CANCELLED", "cancelled_compensated")
 
 
-def test_what_the_service_shows_as_cancelled_is_not_completed_by_keeping_it(engine: Engine) -> None:
+def test_what_somebody_else_undid_meanwhile_counts_as_undone_once_it_is_read_back(engine: Engine) -> None:
     run = too_late(engine)
     number = (run.effects.get().receipt or {})["request_id"]
     headers = {"Idempotency-Key": "somebody-else", **CREDENTIAL}
     engine.back_office.client.post(f"/refunds/{number}/cancel", headers=headers).raise_for_status()
+
     run = undo(engine, run)
-    assert stopped_as(run) == ("NEEDS_HUMAN", "not_reversible")
-    assert "R789 is cancelled" in run.question
 
-    run = engine.send(run, "resumed_after_review", "alice", reason="nothing is left to undo")
-
-    assert run.outcome == "NEEDS_HUMAN", "the customer would be told that it was accepted"
-    contract = {row["name"]: (row["value"], row["says"]) for row in case.read(run)["contract"]}
-    assert contract["accepted"] == ("UNMET", "request R789 is cancelled")
+    assert stopped_as(run) == ("CANCELLED", "cancelled_compensated")
+    assert states(run) == {"submit_refund": "compensated"}
+    kinds = list(run.step_rows.order_by("seq").values_list("operation", flat=True))
+    assert kinds[-1] == "read_refund", "read back at the service, and nothing sent"
+    assert len(engine.calls("B456", "cancel")) == 1, "the other's"
+    assert "was undone" in case.read(run)["customer_says"]["en"]
+    told = run.events.get(kind="effect_compensated").text_row.content()
+    assert told["by"] == "", "nobody of ours claims it"
+    assert "R789 is cancelled" in told["says"]
+    assert any("Undone by somebody else" in line["says"] for line in timeline(run))
 
 
 def test_what_was_undone_is_not_done_again_under_its_key(engine: Engine) -> None:
