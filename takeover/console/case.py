@@ -165,6 +165,7 @@ def context(run: Run, person: User) -> dict[str, Any]:
     not_done = last if last and last.result == REFUSED_AFTERWARDS and last.settled_at else None
     everything = actions(case, run, person)
     forbidden = [action for action in everything if action.why_not and action.near]
+    follow_ups = possible_follow_ups(run) if desk.may(person, Permission.START) else []
     return {
         "run": run,
         "case": case,
@@ -188,7 +189,8 @@ def context(run: Run, person: User) -> dict[str, Any]:
         "mine": run.is_held() and run.holder_id == person.pk,
         "tab": _tab(run),
         "may_operate": desk.may(person, Permission.OPERATE),
-        "follow_ups": possible_follow_ups(run) if desk.may(person, Permission.START) else [],
+        "follow_ups": follow_ups,
+        "no_follow_ups": [follow_up for follow_up in follow_ups if follow_up.why_not],
         "follows": cases.title(run.follows) if run.follows else "",
         "followed_by": _followed_by(run),
     }
