@@ -94,6 +94,8 @@ def _looked_for(run: Run) -> list[Move]:
     moves += [kind.move for kind in FROM_PEOPLE.values() if run.stop_reason in kind.reasons]
     if run.paused:
         moves.append(Move.UNPAUSED)
+    if run.outcome == Outcome.WAITING and not run.effects_at_risk:
+        moves.append(Move.RESUMED_AFTER_REVIEW)  # it waits for the world: somebody may have news of it
     if run.outcome == Outcome.LIMIT_REACHED:
         moves.append(Move.BUDGET_EXTENDED)
     return [*moves, Move.EVIDENCE_SUPPLIED, *([] if run.paused else [Move.RESUMED_AFTER_REVIEW])]
