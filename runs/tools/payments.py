@@ -19,7 +19,12 @@ PAYMENT_STATES = {
 }
 
 
-def _money(data: Mapping[str, Any], *names: str) -> None:
+def money(minor: int, currency: str) -> str:
+    """An amount of minor units as people write it, in a currency that has a hundred of them to the unit."""
+    return f"{minor // 100}.{minor % 100:02d} {currency}"
+
+
+def _check_money(data: Mapping[str, Any], *names: str) -> None:
     """Raises ToolFailed unless `names` are whole numbers of minor units, and the currency is one of three letters."""
     if not re.fullmatch("[A-Z]{3}", field(data, "currency", str)):
         raise invalid_output("The answer's field 'currency' is no currency.")
@@ -32,8 +37,9 @@ def _read_left(service: Service, call: Call, until: float) -> Result:
     _, data = service.request("GET", f"/orders/{quote(order_id, safe='')}/refunds", until=until)
     if data.get("order_id") != order_id:
         raise invalid_output("The answer is about another order.")
-    _money(data, "refunded_minor", "left_minor")
-    says = f"{data['refunded_minor']} minor units {data['currency']} refunded before, {data['left_minor']} left"
+    _check_money(data, "refunded_minor", "left_minor")
+    given, rest = (money(data[name], data["currency"]) for name in ("refunded_minor", "left_minor"))
+    says = f"{given} refunded before, {rest} left of order {order_id}"
     return Result(content(data), says, reference=f"orders/{order_id}/refunds")
 
 
@@ -42,7 +48,7 @@ def _read_payment(service: Service, call: Call, until: float) -> Result:
     _, data = service.request("GET", f"/payments/{quote(number, safe='')}", params={"order": order_id}, until=until)
     if (data.get("order_id"), data.get("request_id")) != (order_id, number):
         raise invalid_output("The answer is about another payment.")
-    _money(data, "amount_minor")
+    _check_money(data, "amount_minor")
     state = field(data, "payment_state", str)
     if state not in PAYMENT_STATES:
         raise invalid_output("The answer's field 'payment_state' is none that is known.")

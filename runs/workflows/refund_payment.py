@@ -16,11 +16,11 @@ from runs.domain.proposals import Ask, Claim, Proposal, Wait
 from runs.domain.states import StopReason
 from runs.domain.telling import QUOTABLE, Quote, Statement, Wording
 from runs.tools.back_office import CHECK_AUTHORITY
-from runs.tools.payments import PAYMENT_STATES, READ_PAYMENT
+from runs.tools.payments import PAYMENT_STATES, READ_PAYMENT, money
 from runs.workflows.definition import Assertion, Context, Read, Workflow
 from runs.workflows.refund_request import INPUT as REFUND
 from runs.workflows.refund_request import READS as REFUND_READS
-from runs.workflows.refund_request import authorised, money
+from runs.workflows.refund_request import authorised
 
 INPUT: dict[str, Any] = {
     "type": "object",

@@ -28,7 +28,7 @@ from runs.tools.back_office import (
     READ_REFUND,
     SUBMIT_REFUND,
 )
-from runs.tools.payments import READ_LEFT
+from runs.tools.payments import READ_LEFT, money
 from runs.workflows.definition import Assertion, Context, FollowUp, Read, Reading, Undo, Workflow, Writing, standing_of
 
 INPUT: dict[str, Any] = {
@@ -50,10 +50,6 @@ INPUT: dict[str, Any] = {
     "required": ["order_id"],
     "additionalProperties": False,
 }
-
-
-def money(minor: int, currency: str) -> str:
-    return f"{minor // 100}.{minor % 100:02d} {currency}"
 
 
 def wanted(c: Context) -> int:

@@ -94,6 +94,8 @@ def _looked_for(run: Run) -> list[Move]:
     moves += [kind.move for kind in FROM_PEOPLE.values() if run.stop_reason in kind.reasons]
     if run.paused:
         moves.append(Move.UNPAUSED)
+    if run.outcome == Outcome.WAITING and not run.effects_at_risk:
+        moves.append(Move.RESUMED_AFTER_REVIEW)  # it waits for the world: somebody may have news of it
     if run.outcome == Outcome.LIMIT_REACHED:
         moves.append(Move.BUDGET_EXTENDED)
     return [*moves, Move.EVIDENCE_SUPPLIED, *([] if run.paused else [Move.RESUMED_AFTER_REVIEW])]
@@ -165,6 +167,7 @@ def context(run: Run, person: User) -> dict[str, Any]:
     not_done = last if last and last.result == REFUSED_AFTERWARDS and last.settled_at else None
     everything = actions(case, run, person)
     forbidden = [action for action in everything if action.why_not and action.near]
+    follow_ups = possible_follow_ups(run) if desk.may(person, Permission.START) else []
     return {
         "run": run,
         "case": case,
@@ -188,7 +191,8 @@ def context(run: Run, person: User) -> dict[str, Any]:
         "mine": run.is_held() and run.holder_id == person.pk,
         "tab": _tab(run),
         "may_operate": desk.may(person, Permission.OPERATE),
-        "follow_ups": possible_follow_ups(run) if desk.may(person, Permission.START) else [],
+        "follow_ups": follow_ups,
+        "no_follow_ups": [follow_up for follow_up in follow_ups if follow_up.why_not],
         "follows": cases.title(run.follows) if run.follows else "",
         "followed_by": _followed_by(run),
     }

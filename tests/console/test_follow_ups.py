@@ -102,3 +102,8 @@ def test_it_takes_a_form_and_no_link(alice: User, signed_in: SignIn) -> None:
     run, client = accepted(alice), signed_in(alice)
     assert client.get(f"/runs/{run.pk}/follow-ups/payment/").status_code == 405
     assert not run.followed_by.exists()
+
+
+def test_of_what_waits_for_the_world_the_first_thing_to_do_is_to_look_now(alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.EFFECT_PENDING)
+    assert '<a class="button primary" id="act-resumed_after_review"' in page(signed_in(alice), run)

@@ -36,6 +36,7 @@ def test_what_is_left_of_an_order_is_read_with_what_was_given_before(back_office
     back_office.submit("B456", "k1", 20_00)
     said = ask(back_office, READ_LEFT, ORDER)
     assert {name: said.data[name] for name in LEFT} == LEFT
+    assert said.says == "20.00 EUR refunded before, 39.00 EUR left of order B456"
     assert "as_of" not in said.data, "the same facts read twice are no news"
 
 

@@ -71,6 +71,11 @@ class Command(TerminalCommand):
 
         verb("reconcile", "Ask the service again what became of a run's write.", person=True)
 
+        follow = verb(
+            "follow", "Start the run that its workflow declares to come out of one that has ended.", person=True
+        )
+        follow.add_argument("name", metavar="NAME", help="of the follow-up, such as payment")
+
         wait = verb("wait", "Wait until a run stops.")
         wait.add_argument("--until", metavar="OUTCOME", default="", help="go on through other outcomes, up to this one")
         wait.add_argument("--timeout", metavar="S", type=_seconds, default=60.0, help="seconds to wait at most (60)")
@@ -88,6 +93,13 @@ class Command(TerminalCommand):
         **_: Any,
     ) -> int:
         run, made = starting.start(workflow, given, _person(person), request_key=request_key, policy=policy)
+        return self._say_started(run, made, as_json)
+
+    def _follow(self, run: str, name: str, person: str, as_json: bool, **_: Any) -> int:
+        following, made = starting.follow_up(_run(run).pk, name, _person(person))
+        return self._say_started(following, made, as_json)
+
+    def _say_started(self, run: Run, made: bool, as_json: bool) -> int:
         if as_json:
             return self._print_package(run)
         self._print("Started" if made else "Already there, nothing new was started", f": {case.title(run)}")
