@@ -4,6 +4,7 @@ import errno
 import json
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from runs.agents.policies import POLICIES
+from runs.domain.contract import Fact, Value
 from runs.domain.effects import EffectState
 from runs.domain.frontier import startable
 from runs.domain.proposals import Act, Proposal
@@ -22,7 +24,7 @@ from runs.models import Handoff, Run
 from runs.tools import folder as module
 from runs.tools.documents import LOOK_AT_DIGEST
 from runs.workflows.definition import Context, Workflow
-from runs.workflows.document_digest import USES, WORKFLOW, beginnings, first_sentence, parsed
+from runs.workflows.document_digest import USES, WORKFLOW, beginnings, cited, first_sentence, parsed
 from tests.documents import RAIN, WELLS, Documents, System, lose_the_answer, strike
 from tests.engine.conftest import Engine, _every_package_is_sound, _no_broker  # noqa: F401
 from tests.people import person
@@ -604,6 +606,23 @@ def test_two_runs_that_take_turns_at_the_index_lose_neither_entry(desk: Desk, se
 # The originals, and what is made of hostile text
 
 
+def test_a_digest_that_cites_nothing_of_one_document_is_none_of_both() -> None:
+    def fact(name: str, second: int, **data: Any) -> Fact:
+        return Fact(name, data, "document folder", datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC))
+
+    text = "- The wells fell by two metres in 2025. [2:3]\n"
+    facts = [
+        fact("digest again", 1, made={"text": text}),
+        fact("first again", 2, lines={}),
+        fact("second again", 3, lines={"3": WELLS.splitlines()[2]}),
+    ]
+    c = Context("", MADE_OF, "", {one.name: one for one in facts}, (), 0, facts[-1].at)
+
+    judged = cited(c)
+
+    assert (judged.value, judged.evidence.says) == (Value.UNMET, "nothing is cited of originals/rain.md")
+
+
 @pytest.mark.parametrize(
     ("becomes", "unmet"),
     [(WELLS + "More.\n", {"untouched"}), (WELLS.replace("two metres", "ten metres"), {"untouched", "cited"})],
@@ -622,19 +641,38 @@ def test_a_document_that_changes_while_it_is_digested_keeps_the_run_from_complet
     assert values == {one.name: "UNMET" if one.name in unmet else "MET" for one in WORKFLOW.contract}
 
 
-def test_a_digest_that_somebody_changes_is_noticed_before_it_is_handed_over(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "now", "then", "says"),
+    [
+        ("digests/d.md", "two metres", "ten metres", "the digest was changed since"),
+        ("index.jsonl", '"digest": "d.md"', '"digest": "e.md"', "the index has 0 entries for the digest"),
+        ("index.jsonl", '"sha256": "', '"sha256": "0', "entry E1 is of another version of the digest"),
+        ("index.jsonl", "originals/rain.md", "originals/other.md", "entry E1 does not name both documents"),
+    ],
+    ids=["the digest", "no entry", "another version", "another document"],
+)
+def test_what_somebody_changes_is_noticed_before_anything_is_handed_over(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str, now: str, then: str, says: str
 ) -> None:
     def tamper() -> None:
-        desk.documents.put("digests/d.md", desk.documents.text("digests/d.md").replace("two metres", "ten metres"))
+        desk.documents.put(name, desk.documents.text(name).replace(now, then, 1))
 
     when_something_is_written(monkeypatch, tamper)
 
     run = desk.run(hand_over=True)
 
     assert ended(run) == (Outcome.NEEDS_HUMAN, StopReason.QUESTION_ASKED)
-    assert "the digest was changed since" in question(run)
+    assert says in question(run)
     assert not desk.documents.names("outbox")
+
+
+def test_a_copy_in_the_outbox_that_nobody_asked_for_keeps_the_run_from_completing(desk: Desk) -> None:
+    desk.documents.put("outbox/d.md", "It got out.\n")
+
+    run = desk.run()
+
+    assert ended(run) == (Outcome.NEEDS_HUMAN, StopReason.NO_PROGRESS)
+    assert "the outbox has something under this name" in question(run)
 
 
 @pytest.mark.parametrize(
