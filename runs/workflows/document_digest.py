@@ -443,12 +443,12 @@ def indexing(c: Context, given: Mapping[str, Any]) -> WritePlan:
 
 
 def delivering(c: Context, given: Mapping[str, Any]) -> WritePlan:
-    digest = c.input["digest"]
+    digest, says = c.input["digest"], " · ".join(point.quote for point in parsed(drafted(c)).points)
     return WritePlan(
         operation=HAND_OVER.name,
         target=f"outbox copy of digest {digest}",
         params={"digest": digest, "sha256": checksum(c)},
-        difference=(("outbox", "not there", f"digest {digest}"),),
+        difference=(("outbox", "not there", f"digest {digest}"), ("what leaves the house", "nothing", says)),
         target_version=f"digest {checksum(c)[:12]}",
         expected="a copy in the outbox",
         undo="none: what was handed over is in other hands",

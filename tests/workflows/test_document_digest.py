@@ -4,7 +4,7 @@ import errno
 import json
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -446,6 +446,7 @@ def test_a_digest_is_handed_over_only_once_a_person_has_approved_it(desk: Desk) 
     run = desk.run(hand_over=True)
     assert ended(run) == (Outcome.NEEDS_HUMAN, StopReason.APPROVAL_REQUIRED)
     assert "cannot be taken back" in question(run)
+    assert "The wells fell by two metres in 2025." in str(run.effects.latest("planned_at").plan["difference"])
     assert not desk.documents.names("outbox")
 
     run = desk.approve(run)
@@ -606,21 +607,26 @@ def test_two_runs_that_take_turns_at_the_index_lose_neither_entry(desk: Desk, se
 # The originals, and what is made of hostile text
 
 
+def read_again(*order: str) -> Context:
+    """All that the contract rests on was read, in this order, of a digest that cites the wells alone."""
+    data: dict[str, dict[str, Any]] = {
+        "digest again": {"made": {"text": "- The wells fell by two metres in 2025. [2:3]\n"}},
+        "first again": {"lines": {}},
+        "second again": {"lines": {"3": WELLS.splitlines()[2]}},
+    }
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    facts = {name: Fact(name, data[name], "folder", now + timedelta(seconds=n)) for n, name in enumerate(order)}
+    return Context("", MADE_OF, "", facts, (), 0, now)
+
+
 def test_a_digest_that_cites_nothing_of_one_document_is_none_of_both() -> None:
-    def fact(name: str, second: int, **data: Any) -> Fact:
-        return Fact(name, data, "document folder", datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC))
-
-    text = "- The wells fell by two metres in 2025. [2:3]\n"
-    facts = [
-        fact("digest again", 1, made={"text": text}),
-        fact("first again", 2, lines={}),
-        fact("second again", 3, lines={"3": WELLS.splitlines()[2]}),
-    ]
-    c = Context("", MADE_OF, "", {one.name: one for one in facts}, (), 0, facts[-1].at)
-
-    judged = cited(c)
+    judged = cited(read_again("digest again", "first again", "second again"))
 
     assert (judged.value, judged.evidence.says) == (Value.UNMET, "nothing is cited of originals/rain.md")
+
+
+def test_a_document_that_was_read_before_the_digest_was_says_nothing_of_what_that_cites() -> None:
+    assert cited(read_again("first again", "digest again", "second again")).value is Value.UNKNOWN
 
 
 @pytest.mark.parametrize(
