@@ -285,7 +285,7 @@ def as_written(c: Context, digest: Fact) -> str:
         return "the digest is not there"
     if not draft or made["operation_key"] != draft.key:
         return "the digest that is there is not this run's"
-    return "" if made["intact"] and made["text"] == draft.plan.params["text"] else "the digest was changed since"
+    return "" if made["intact"] and made["text"] == drafted(c) else "the digest was changed since"
 
 
 def in_the_index(c: Context, digest: Fact) -> str:
@@ -399,9 +399,14 @@ def cannot_be_drafted(c: Context, given: Mapping[str, Any]) -> str:
     return f"Nothing can be quoted of those lines of {' and '.join(empty)}." if empty else ""
 
 
-def checksum(c: Context) -> str:
+def drafted(c: Context) -> str:
+    """The digest's text as this run wrote it; empty before that."""
     draft = c.write(WRITE_DIGEST.name)
-    return sha256(draft.plan.params["text"].encode()).hexdigest() if draft else ""
+    return str(draft.plan.params["text"]) if draft else ""
+
+
+def checksum(c: Context) -> str:
+    return sha256(drafted(c).encode()).hexdigest()
 
 
 def drafting(c: Context, given: Mapping[str, Any]) -> WritePlan:
@@ -420,17 +425,16 @@ def drafting(c: Context, given: Mapping[str, Any]) -> WritePlan:
 
 
 def indexing(c: Context, given: Mapping[str, Any]) -> WritePlan:
-    digest, draft = c.input["digest"], c.write(WRITE_DIGEST.name)
-    named = parsed(draft.plan.params["text"]).sources if draft else {}
+    digest, named = c.input["digest"], parsed(drafted(c)).sources.values()
     return WritePlan(
         operation=ADD_ENTRY.name,
         target=f"entry of digest {digest}",
         params={
             "digest": digest,
             "sha256": checksum(c),
-            "sources": [{"document": document, "sha256": checksum} for document, checksum in named.values()],
+            "sources": [{"document": document, "sha256": sha} for document, sha in named],
         },
-        difference=(("index", "no entry", f"{digest}, of {' and '.join(document for document, _ in named.values())}"),),
+        difference=(("index", "no entry", f"{digest}, of {' and '.join(document for document, _ in named)}"),),
         target_version=f"digest {checksum(c)[:12]}",
         expected="one entry more in the index",
         undo="it can be taken out while no other digest cites this one",
@@ -439,12 +443,12 @@ def indexing(c: Context, given: Mapping[str, Any]) -> WritePlan:
 
 
 def delivering(c: Context, given: Mapping[str, Any]) -> WritePlan:
-    digest = c.input["digest"]
+    digest, says = c.input["digest"], " · ".join(point.quote for point in parsed(drafted(c)).points)
     return WritePlan(
         operation=HAND_OVER.name,
         target=f"outbox copy of digest {digest}",
         params={"digest": digest, "sha256": checksum(c)},
-        difference=(("outbox", "not there", f"digest {digest}"),),
+        difference=(("outbox", "not there", f"digest {digest}"), ("what leaves the house", "nothing", says)),
         target_version=f"digest {checksum(c)[:12]}",
         expected="a copy in the outbox",
         undo="none: what was handed over is in other hands",

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from runs.agents.policies import POLICIES
+from runs.domain.contract import Fact, Value
 from runs.domain.effects import EffectState
 from runs.domain.frontier import startable
 from runs.domain.proposals import Act, Proposal
@@ -22,7 +24,7 @@ from runs.models import Handoff, Run
 from runs.tools import folder as module
 from runs.tools.documents import LOOK_AT_DIGEST
 from runs.workflows.definition import Context, Workflow
-from runs.workflows.document_digest import USES, WORKFLOW, beginnings, first_sentence, parsed
+from runs.workflows.document_digest import USES, WORKFLOW, beginnings, cited, first_sentence, parsed
 from tests.documents import RAIN, WELLS, Documents, System, lose_the_answer, strike
 from tests.engine.conftest import Engine, _every_package_is_sound, _no_broker  # noqa: F401
 from tests.people import person
@@ -444,6 +446,7 @@ def test_a_digest_is_handed_over_only_once_a_person_has_approved_it(desk: Desk) 
     run = desk.run(hand_over=True)
     assert ended(run) == (Outcome.NEEDS_HUMAN, StopReason.APPROVAL_REQUIRED)
     assert "cannot be taken back" in question(run)
+    assert "The wells fell by two metres in 2025." in str(run.effects.latest("planned_at").plan["difference"])
     assert not desk.documents.names("outbox")
 
     run = desk.approve(run)
@@ -604,6 +607,28 @@ def test_two_runs_that_take_turns_at_the_index_lose_neither_entry(desk: Desk, se
 # The originals, and what is made of hostile text
 
 
+def read_again(*order: str) -> Context:
+    """All that the contract rests on was read, in this order, of a digest that cites the wells alone."""
+    data: dict[str, dict[str, Any]] = {
+        "digest again": {"made": {"text": "- The wells fell by two metres in 2025. [2:3]\n"}},
+        "first again": {"lines": {}},
+        "second again": {"lines": {"3": WELLS.splitlines()[2]}},
+    }
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    facts = {name: Fact(name, data[name], "folder", now + timedelta(seconds=n)) for n, name in enumerate(order)}
+    return Context("", MADE_OF, "", facts, (), 0, now)
+
+
+def test_a_digest_that_cites_nothing_of_one_document_is_none_of_both() -> None:
+    judged = cited(read_again("digest again", "first again", "second again"))
+
+    assert (judged.value, judged.evidence.says) == (Value.UNMET, "nothing is cited of originals/rain.md")
+
+
+def test_a_document_that_was_read_before_the_digest_was_says_nothing_of_what_that_cites() -> None:
+    assert cited(read_again("first again", "digest again", "second again")).value is Value.UNKNOWN
+
+
 @pytest.mark.parametrize(
     ("becomes", "unmet"),
     [(WELLS + "More.\n", {"untouched"}), (WELLS.replace("two metres", "ten metres"), {"untouched", "cited"})],
@@ -622,19 +647,38 @@ def test_a_document_that_changes_while_it_is_digested_keeps_the_run_from_complet
     assert values == {one.name: "UNMET" if one.name in unmet else "MET" for one in WORKFLOW.contract}
 
 
-def test_a_digest_that_somebody_changes_is_noticed_before_it_is_handed_over(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "now", "then", "says"),
+    [
+        ("digests/d.md", "two metres", "ten metres", "the digest was changed since"),
+        ("index.jsonl", '"digest": "d.md"', '"digest": "e.md"', "the index has 0 entries for the digest"),
+        ("index.jsonl", '"sha256": "', '"sha256": "0', "entry E1 is of another version of the digest"),
+        ("index.jsonl", "originals/rain.md", "originals/other.md", "entry E1 does not name both documents"),
+    ],
+    ids=["the digest", "no entry", "another version", "another document"],
+)
+def test_what_somebody_changes_is_noticed_before_anything_is_handed_over(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str, now: str, then: str, says: str
 ) -> None:
     def tamper() -> None:
-        desk.documents.put("digests/d.md", desk.documents.text("digests/d.md").replace("two metres", "ten metres"))
+        desk.documents.put(name, desk.documents.text(name).replace(now, then, 1))
 
     when_something_is_written(monkeypatch, tamper)
 
     run = desk.run(hand_over=True)
 
     assert ended(run) == (Outcome.NEEDS_HUMAN, StopReason.QUESTION_ASKED)
-    assert "the digest was changed since" in question(run)
+    assert says in question(run)
     assert not desk.documents.names("outbox")
+
+
+def test_a_copy_in_the_outbox_that_nobody_asked_for_keeps_the_run_from_completing(desk: Desk) -> None:
+    desk.documents.put("outbox/d.md", "It got out.\n")
+
+    run = desk.run()
+
+    assert ended(run) == (Outcome.NEEDS_HUMAN, StopReason.NO_PROGRESS)
+    assert "the outbox has something under this name" in question(run)
 
 
 @pytest.mark.parametrize(
