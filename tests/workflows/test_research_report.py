@@ -173,6 +173,17 @@ def test_a_source_that_cannot_be_read_or_says_something_else_does_not_count(edit
     assert editors.writes() == []
 
 
+def test_two_sources_of_one_publisher_are_one_voice(editors: Reports) -> None:
+    solar = "balcony solar kits in Kestrel Bay"
+    editors.change_assignment("RP-7", topic=solar, kind="sales", publishers=["Kestrel Bay Energy Agency"])
+
+    run = editors.report()
+
+    assert stopped_as(run) == ("NEEDS_HUMAN", "sources_exhausted")
+    assert "1 of 2 sources" in run.question
+    assert len(editors.sources_read()) == 1
+
+
 def test_sources_that_contradict_each_other_are_for_a_person_to_judge(editors: Reports) -> None:
     run = editors.report("RP-14")
 
