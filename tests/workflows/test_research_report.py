@@ -173,6 +173,23 @@ def test_a_source_that_cannot_be_read_or_says_something_else_does_not_count(edit
     assert editors.writes() == []
 
 
+def test_two_sources_of_one_publisher_are_one_voice_whoever_reads_them_both(
+    editors: Reports, propose: Callable[[Callable[[Context], Proposal]], str]
+) -> None:
+    def reads_both(c: Context) -> Proposal:
+        unread = [number for number in ("S-201", "S-202") if f"source {number}" not in c.facts]
+        return Act("read_source", {"source_id": unread[0]}) if unread else script(c)
+
+    solar = "balcony solar kits in Kestrel Bay"
+    editors.change_assignment("RP-7", topic=solar, kind="sales", publishers=["Kestrel Bay Energy Agency"])
+
+    run = editors.report(policy=propose(reads_both))
+
+    assert stopped_as(run) == ("NEEDS_HUMAN", "sources_exhausted")
+    assert editors.sources_read() == ["S-201", "S-202"]
+    assert "1 of 2 sources" in run.question
+
+
 def test_sources_that_contradict_each_other_are_for_a_person_to_judge(editors: Reports) -> None:
     run = editors.report("RP-14")
 
