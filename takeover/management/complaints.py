@@ -204,7 +204,7 @@ def budgets(looked: Looked) -> Iterator[str]:
         yield f"Its budgets make no sense: {problem}"
         return
     plan: list[Charge] = [READ] * len(workflow.reads)
-    what = f"reading {len(workflow.reads)} preconditions"
+    what = "reading 1 precondition" if len(workflow.reads) == 1 else f"reading {len(workflow.reads)} preconditions"
     if looked.writings:
         plan += [FIRST_WRITE, SCHEDULED_LOOK_UP]
         what += ", one write and one look-up of it"
@@ -216,7 +216,7 @@ def budgets(looked: Looked) -> Iterator[str]:
             ledger = ledger.reserve(charge)
     except BudgetExceeded as short:
         limit = workflow.planned(short.dimension)
-        yield f"A budget of {limit} {_words(short.dimension)} can never pay for the plan: {what}."
+        yield f"The budget of {_words(short.dimension)}, {limit}, can never pay for the plan: {what}."
     for name, context in (("was just started", False), ("has read everything", True)):
         made = madeup.context(looked.given, looked.acts_for, read=context)
         try:

@@ -137,7 +137,7 @@ WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
     ),
     "a budget that cannot pay for one write": (
         {"budgets": {**SPENDS, Dimension.STEPS: 3}, "remaining": lambda c: {}},
-        "A budget of 3 steps can never pay for the plan: reading 3 preconditions, one write and one look-up of it.",
+        "The budget of steps, 3, can never pay for the plan: reading 3 preconditions, one write and one look-up of it.",
     ),
     "a budget that makes no sense": (
         {"budgets": {**SPENDS, Dimension.STEPS: (20, 16)}},
