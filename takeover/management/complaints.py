@@ -298,9 +298,6 @@ def tools(looked: Looked) -> Iterator[str]:
         if tool.service not in looked.services:
             cure = f"add it to SERVICES, with {tool.service.upper()}_URL and {tool.service.upper()}_TOKEN"
             yield f"The tool {tool.name!r} calls the service {tool.service!r}, which is not configured: {cure}."
-    for key, tool in workflow.tools.items():
-        if key != tool.name:
-            yield f"The tool {tool.name!r} stands under the name {key!r}."
     used = _used(looked)
     for tool in workflow.tools.values():
         if used is not None and tool.name not in used:

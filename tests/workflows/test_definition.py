@@ -52,6 +52,10 @@ assert SUBMIT.undo
             {"operations": {SUBMIT_REFUND.name: replace(SUBMIT, arguments={"type": "object"})}},
             "the arguments of 'submit_refund' need a schema of an object that permits no other properties.",
         ),
+        (
+            {"tools": {**WORKFLOW.tools, "read_it": READ_ORDER}},
+            "the tool 'read_order' stands under the name 'read_it'.",
+        ),
         ({"reads": (*READS, READS[-1])}, "reads the fact 'policies' twice."),
         ({"contract": (*WORKFLOW.contract, WORKFLOW.contract[0])}, "has the assertion 'authorised' twice."),
         (

@@ -1,7 +1,7 @@
 """docs/writing-a-workflow.md, executed: its files are written, its commands run, and what they print is compared.
 
-The workflow lives in a package in a temporary folder, known to the product by a setting alone; its runs are carried by a
-real worker, against the tutorial's own service.
+The workflow lives in a package in a temporary folder, known to the product by a setting alone; its runs are carried by
+a real worker, against the tutorial's own service.
 """
 
 import os
