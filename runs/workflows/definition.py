@@ -221,6 +221,10 @@ class Workflow:
     def __post_init__(self) -> None:
         if not self.contract:
             raise ValueError(f"Workflow {self.name!r} has an empty contract: nothing could ever complete it.")
+        try:
+            jsonschema_rs.validator_for(dict(self.input_schema))
+        except ValueError as problem:
+            raise ValueError(f"Workflow {self.name!r}: the input has no valid schema: {problem}") from None
         about = self.customer_says.subject
         if about not in self.input_schema.get("required", ()):
             raise ValueError(f"Workflow {self.name!r} tells customers about {about!r}, which its input may leave out.")

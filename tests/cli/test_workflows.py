@@ -245,6 +245,17 @@ WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
         {"exists": raises},
         """What asks whether the subject exists fails for the input {"order_id": "X7Q31"}: KeyError: 'order'.""",
     ),
+    "a plan that is none": (
+        {"operations": operations(plan=lambda c, given: {"target": "order"})},
+        "The plan of 'submit_refund' is a dict, and has to be a WritePlan.",
+    ),
+    "a question that is none": (
+        {"question": lambda c, reason, found: None},
+        (
+            "Looking at its questions failed, for something is of another type: "
+            "AttributeError: 'NoneType' object has no attribute 'strip'."
+        ),
+    ),
     "a subject that is too long": (
         {"subject": lambda given: f"order {given['order_id']} " * 12},
         "Its subject is 144 characters long: 120 are kept.",

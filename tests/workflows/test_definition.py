@@ -85,6 +85,11 @@ def test_arguments_without_a_valid_schema_are_refused() -> None:
         replace(WORKFLOW, operations={SUBMIT_REFUND.name: odd})
 
 
+def test_an_input_without_a_valid_schema_is_refused() -> None:
+    with pytest.raises(ValueError, match="Workflow 'refund_request': the input has no valid schema: "):
+        replace(WORKFLOW, input_schema={**WORKFLOW.input_schema, "required": 7})
+
+
 def test_a_write_tool_that_nothing_can_look_up_is_refused() -> None:
     with pytest.raises(ValueError, match="declares no look-up"):
         replace(SUBMIT_REFUND, look_up="")
