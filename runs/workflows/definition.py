@@ -223,6 +223,10 @@ class Workflow:
     def __post_init__(self) -> None:
         if not self.contract:
             raise ValueError(f"Workflow {self.name!r} has an empty contract: nothing could ever complete it.")
+        try:
+            jsonschema_rs.validator_for(dict(self.input_schema))
+        except ValueError as problem:
+            raise ValueError(f"Workflow {self.name!r}: the input has no valid schema: {problem}") from None
         about = self.customer_says.subject
         if about not in self.input_schema.get("required", ()):
             raise ValueError(f"Workflow {self.name!r} tells customers about {about!r}, which its input may leave out.")
@@ -231,9 +235,12 @@ class Workflow:
             # Whether somebody may see a record is asked before it is read.
             raise ValueError(f"Workflow {self.name!r}: the reads that open come first.")
         self._check_names()
+        for name, tool in self.tools.items():
+            if name != tool.name:
+                raise ValueError(f"Workflow {self.name!r}: the tool {tool.name!r} stands under the name {name!r}.")
         for what, name, kind in self._named_tools():
-            tool = self.tools.get(name)
-            if tool is None or tool.kind is not kind:
+            known = self.tools.get(name)
+            if known is None or known.kind is not kind:
                 raise ValueError(f"Workflow {self.name!r}: {what} by {name!r}, and it has no {kind} tool of that name.")
 
     def _check_names(self) -> None:

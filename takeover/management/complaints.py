@@ -25,7 +25,7 @@ from takeover.management.madeup import NoExample
 LONGEST_KEY, LONGEST_SUBJECT, LONGEST_QUESTION = 100, 120, 400  # characters
 NAMED_TO_MODELS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 SAYS_NOTHING = {"", "-", "–", "?"}
-# A question that is put while nothing may have been read yet, and one that is put about a write.
+# Questions that are put about a write, and what it is by then; all others may be put before anything was read.
 ABOUT_A_WRITE: Mapping[StopReason, EffectState] = {
     StopReason.EFFECT_PENDING: EffectState.ACKNOWLEDGED,
     StopReason.EFFECT_UNKNOWN: EffectState.UNKNOWN,
@@ -75,15 +75,23 @@ def look(workflow: Workflow, workflows: Collection[str], services: Collection[st
     """
     try:
         given = madeup.example(workflow.input_schema)
-    except (NoExample, ValueError) as problem:
-        what = f"{problem}" if isinstance(problem, NoExample) else "the schema"
-        return [f"No input could be made up that fits its schema, for want of {what!r}: give that `examples`."], []
+    except NoExample as field:
+        return [
+            f"No input could be made up that fits its schema, for want of {str(field)!r}: give that `examples`."
+        ], []
     try:
         acts_for = workflow.acts_for(given, "somebody")
     except Exception as problem:
         return [f"Whom a run acts for could not be said for {_json(given)}: {_told(problem)}."], []
     looked = Looked(workflow, workflows, services, given, acts_for)
-    return [sentence for subject in SUBJECTS for sentence in subject(looked)], looked.unseen
+    wrong: list[str] = []
+    for subject in SUBJECTS:
+        try:
+            wrong += subject(looked)
+        except Exception as problem:  # a function of somebody else's that returns what its type does not say
+            what = subject.__name__.replace("_", " ")
+            wrong.append(f"Looking at its {what} failed, for something is of another type: {_told(problem)}.")
+    return wrong, looked.unseen
 
 
 # The request
@@ -105,7 +113,7 @@ def request(looked: Looked) -> Iterator[str]:
             yield f"Its subject is {len(said)} characters long: {LONGEST_SUBJECT} are kept."
 
 
-def whether_it_exists(looked: Looked) -> Iterator[str]:
+def check_at_start(looked: Looked) -> Iterator[str]:
     workflow = looked.workflow
     try:
         name, _params, blamed = workflow.exists(looked.given, looked.acts_for)
@@ -141,6 +149,9 @@ def writes(looked: Looked) -> Iterator[str]:
             yield f"The key of {name!r} is the same in two runs ({_cut(key)}): make it of the run's id."
         plan = looked.try_on_anything(f"The plan of {name!r}", writing.plan, context, arguments)
         if plan is None:
+            continue
+        if not isinstance(plan, WritePlan):
+            yield f"The plan of {name!r} is a {type(plan).__name__}, and has to be a WritePlan."
             continue
         looked.plans[name] = plan
         if plan.operation != name:
@@ -204,7 +215,7 @@ def budgets(looked: Looked) -> Iterator[str]:
         yield f"Its budgets make no sense: {problem}"
         return
     plan: list[Charge] = [READ] * len(workflow.reads)
-    what = f"reading {len(workflow.reads)} preconditions"
+    what = "reading 1 precondition" if len(workflow.reads) == 1 else f"reading {len(workflow.reads)} preconditions"
     if looked.writings:
         plan += [FIRST_WRITE, SCHEDULED_LOOK_UP]
         what += ", one write and one look-up of it"
@@ -216,7 +227,7 @@ def budgets(looked: Looked) -> Iterator[str]:
             ledger = ledger.reserve(charge)
     except BudgetExceeded as short:
         limit = workflow.planned(short.dimension)
-        yield f"A budget of {limit} {_words(short.dimension)} can never pay for the plan: {what}."
+        yield f"The budget of {_words(short.dimension)}, {limit}, can never pay for the plan: {what}."
     for name, context in (("was just started", False), ("has read everything", True)):
         made = madeup.context(looked.given, looked.acts_for, read=context)
         try:
@@ -272,7 +283,7 @@ def kinds(looked: Looked) -> Iterator[str]:
         seen |= found
         for kind in sorted(found - {""} - set(limits)):
             yield f"{name!r} is of the kind {kind!r}, which `fruitless` does not limit."
-    for kind in limits.keys() - seen:
+    for kind in sorted(limits.keys() - seen):
         yield f"`fruitless` limits the kind {kind!r}, which no reading has."
     for kind, limit in limits.items():
         if type(limit) is not int or limit < 1:
@@ -298,9 +309,6 @@ def tools(looked: Looked) -> Iterator[str]:
         if tool.service not in looked.services:
             cure = f"add it to SERVICES, with {tool.service.upper()}_URL and {tool.service.upper()}_TOKEN"
             yield f"The tool {tool.name!r} calls the service {tool.service!r}, which is not configured: {cure}."
-    for key, tool in workflow.tools.items():
-        if key != tool.name:
-            yield f"The tool {tool.name!r} stands under the name {key!r}."
     used = _used(looked)
     for tool in workflow.tools.values():
         if used is not None and tool.name not in used:
@@ -315,7 +323,7 @@ def _used(looked: Looked) -> set[str] | None:
     try:
         used.add(workflow.exists(looked.given, looked.acts_for)[0])
     except Exception:
-        return None  # said under `whether_it_exists`
+        return None  # said under `check_at_start`
     if len(looked.plans) < len(looked.writings) + len(workflow.undo):
         return None
     checked: set[str] = set()
@@ -383,7 +391,7 @@ def _some_plan(looked: Looked, subject: str) -> WritePlan:
 
 SUBJECTS: Sequence[Callable[[Looked], Iterator[str]]] = (
     request,
-    whether_it_exists,
+    check_at_start,
     schemas,
     kinds,
     writes,

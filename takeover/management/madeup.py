@@ -60,6 +60,7 @@ def _guesses(schema: Mapping[str, Any], field: str, whole: bool) -> Iterator[Any
                 least = schema.get("minLength", 0)
                 yield from (text * (least // len(text) + 1 if len(text) < least else 1) for text in TEXTS)
             case "integer" | "number":
+                yield 7031
                 yield from (schema.get(bound, 1) for bound in ("minimum", "maximum"))
                 yield from (schema[bound] + by for bound, by in _JUST_INSIDE if bound in schema)
                 yield schema.get("multipleOf", 1)

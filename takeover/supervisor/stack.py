@@ -87,11 +87,7 @@ class Stack:
             self.env.setdefault("BACK_OFFICE_CALLBACK_SECRETS", self.installation.callback_secret())
         if self.options.demo:
             self.env["DEMO"] = "1"  # the sign-in page names the demo's accounts
-        shared = ["DATABASE_URL", "REDIS_URL", "BACK_OFFICE_URL", "BACK_OFFICE_CALLBACK_SECRETS", "SITE_URL", "DEMO"]
-        shared += ["WORKFLOWS", "SERVICES"]
-        for service in self.env.get("SERVICES", "").replace(",", " ").split():
-            shared += [f"{service.upper()}_{what}" for what in ("URL", "TOKEN", "CALLBACK_SECRETS")]
-        self.installation.publish({name: self.env[name] for name in shared if name in self.env})
+        self.installation.publish({name: self.env[name] for name in told_elsewhere(self.env) if name in self.env})
 
     def prepare(self) -> None:
         commands = [self._command("migrate", "migrate", "--verbosity=1", OWNER_DATABASE_URL=self.owner)]
@@ -174,6 +170,14 @@ class Stack:
             env=self.env,
             is_ready=lambda: _answers(port, "/sign-in/"),
         )
+
+
+def told_elsewhere(env: Mapping[str, str]) -> list[str]:
+    """The variables that `manage.py` in another terminal has to know as well."""
+    own = [name.upper() for name in env.get("SERVICES", "").replace(",", " ").split()]
+    of_services = [f"{name}_{what}" for name in own for what in ("URL", "TOKEN", "CALLBACK_SECRETS")]
+    of_demo = ["BACK_OFFICE_URL", "BACK_OFFICE_CALLBACK_SECRETS", "DEMO"]
+    return ["DATABASE_URL", "REDIS_URL", "SITE_URL", *of_demo, "WORKFLOWS", "SERVICES", *of_services]
 
 
 def _python(*arguments: str) -> list[str]:

@@ -137,7 +137,7 @@ WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
     ),
     "a budget that cannot pay for one write": (
         {"budgets": {**SPENDS, Dimension.STEPS: 3}, "remaining": lambda c: {}},
-        "A budget of 3 steps can never pay for the plan: reading 3 preconditions, one write and one look-up of it.",
+        "The budget of steps, 3, can never pay for the plan: reading 3 preconditions, one write and one look-up of it.",
     ),
     "a budget that makes no sense": (
         {"budgets": {**SPENDS, Dimension.STEPS: (20, 16)}},
@@ -228,6 +228,56 @@ WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
     "a script that proposes nothing": (
         {"script": lambda c: "submit_refund"},
         "Its script proposes 'submit_refund', which is no proposal (runs.domain.proposals).",
+    ),
+    "a write to nothing": (
+        {"operations": planned(target="")},
+        "The plan of 'submit_refund' does not name what is written to, and a person approves on it.",
+    ),
+    "look-ups without a wait": (
+        {"look_up_after": (timedelta(),)},
+        "look_up_after needs waits, each above nothing.",
+    ),
+    "what remains cannot be said": (
+        {"remaining": lambda c: {Dimension.STEPS: int(c.facts["order"].data["version"])}},
+        "What remains to be done cannot be said of a run that was just started: KeyError: 'order'.",
+    ),
+    "an exists-tool that fails": (
+        {"exists": raises},
+        """What asks whether the subject exists fails for the input {"order_id": "X7Q31"}: KeyError: 'order'.""",
+    ),
+    "a plan that is none": (
+        {"operations": operations(plan=lambda c, given: {"target": "order"})},
+        "The plan of 'submit_refund' is a dict, and has to be a WritePlan.",
+    ),
+    "a question that is none": (
+        {"question": lambda c, reason, found: None},
+        (
+            "Looking at its questions failed, for something is of another type: "
+            "AttributeError: 'NoneType' object has no attribute 'strip'."
+        ),
+    ),
+    "a subject that is too long": (
+        {"subject": lambda given: f"order {given['order_id']} " * 12},
+        "Its subject is 144 characters long: 120 are kept.",
+    ),
+    "a read that is kept under no name": (
+        {"operations": reading(fact=lambda c, given: "")},
+        "What 'read_left' reads is kept under no name ('').",
+    ),
+    "an operation that no model can be offered": (
+        {
+            "tools": {**WORKFLOW.tools, "read left": replace(READ_ORDER, name="read left")},
+            "operations": {**WORKFLOW.operations, "read left": LEFT},
+        },
+        "No model can be offered 'read left': letters, digits, _ and - are taken, up to 64.",
+    ),
+    "a kind that cannot be said": (
+        {"operations": reading(kind=raises)},
+        "The kind of 'read_left' cannot be said of arguments that fit its schema: KeyError: 'order'.",
+    ),
+    "a kind that is limited to nothing": (
+        {"operations": reading(kind=lambda given: "sales"), "fruitless": {"sales": 0}},
+        "`fruitless` limits 'sales' to 0: a whole number from 1.",
     ),
     "a follow-up that is not registered": (
         {"follow_ups": {"again": FollowUp("Again", "gone", lambda c: {})}},

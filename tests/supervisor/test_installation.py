@@ -16,7 +16,7 @@ import pytest
 from takeover.supervisor import CannotStart, postgres, valkey
 from takeover.supervisor.children import Child, stop
 from takeover.supervisor.installation import Installation, Leftover
-from takeover.supervisor.stack import Options, Stack
+from takeover.supervisor.stack import Options, Stack, told_elsewhere
 from takeover.supervisor.watch import Watch
 from tests.processes import wait_until
 
@@ -258,3 +258,10 @@ def test_a_damaged_record_of_children_is_ignored(short_path: Path, damage: str) 
 
     with Installation(short_path).held():
         pass
+
+
+def test_services_and_workflows_of_ones_own_are_told_to_other_terminals_as_well() -> None:
+    told = told_elsewhere({"SERVICES": "library, archive", "WORKFLOWS": "loans.workflow"})
+
+    assert {"WORKFLOWS", "SERVICES", "LIBRARY_URL", "LIBRARY_TOKEN", "ARCHIVE_TOKEN"} <= set(told)
+    assert "AUDIT_KEY" not in told

@@ -52,6 +52,10 @@ assert SUBMIT.undo
             {"operations": {SUBMIT_REFUND.name: replace(SUBMIT, arguments={"type": "object"})}},
             "the arguments of 'submit_refund' need a schema of an object that permits no other properties.",
         ),
+        (
+            {"tools": {**WORKFLOW.tools, "read_it": READ_ORDER}},
+            "the tool 'read_order' stands under the name 'read_it'.",
+        ),
         ({"reads": (*READS, READS[-1])}, "reads the fact 'policies' twice."),
         ({"contract": (*WORKFLOW.contract, WORKFLOW.contract[0])}, "has the assertion 'authorised' twice."),
         (
@@ -79,6 +83,11 @@ def test_arguments_without_a_valid_schema_are_refused() -> None:
     odd = replace(SUBMIT, arguments={"type": "object", "additionalProperties": False, "required": 7})
     with pytest.raises(ValueError, match="the arguments of 'submit_refund' have no valid schema"):
         replace(WORKFLOW, operations={SUBMIT_REFUND.name: odd})
+
+
+def test_an_input_without_a_valid_schema_is_refused() -> None:
+    with pytest.raises(ValueError, match="Workflow 'refund_request': the input has no valid schema: "):
+        replace(WORKFLOW, input_schema={**WORKFLOW.input_schema, "required": 7})
 
 
 def test_a_write_tool_that_nothing_can_look_up_is_refused() -> None:

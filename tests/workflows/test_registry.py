@@ -87,6 +87,13 @@ def test_a_package_that_is_not_installed_is_named(path: str, missing: str) -> No
             ),
         ),
         (
+            "from runs.domain.telling import Wording\n\nWording('order_id', {}, {})",
+            (
+                "which fails when it is imported ({file}, line 3): being_worked_on.en: there is no text for it. "
+                "Correct it there, or take the module out of WORKFLOWS."
+            ),
+        ),
+        (
             "raise RuntimeError",
             (
                 "which fails when it is imported ({file}, line 1): RuntimeError. Correct it there, or take the module "
