@@ -12,7 +12,7 @@ from runs.domain.budget import STOP_REASON, Dimension
 from runs.domain.contract import Value
 from runs.domain.effects import EffectState
 from runs.domain.errors import ErrorClass, Failure
-from runs.domain.states import Recovery, StopReason
+from runs.domain.states import Closed, Recovery, StopReason
 
 
 class FactsState(StrEnum):
@@ -86,7 +86,7 @@ class Situation:
     repeats: int = 0
     new_path: bool = False  # the next step is a reasoned way that was not tried yet: allowed once
     kinds_closed: bool = False  # every kind of attempt was fruitless up to its limit
-    closed: StopReason | None = None  # what is proposed failed for good before: what it failed of
+    closed: Closed | None = None  # what is proposed failed for good before: what it failed of
     failure: Failure | None = None  # of the last action, not yet dealt with
     failed_kind: NextStep = NextStep.READ
     errors_in_a_row: int = 0
@@ -206,7 +206,7 @@ def _no_progress(s: Situation) -> Verdict | None:
 
 def _failure(s: Situation) -> Verdict | None:
     if s.closed:
-        return _stop(s.closed)
+        return _stop(s.closed.reason)
     if not s.failure:
         return None
     error_class = s.failure.error_class
@@ -242,7 +242,7 @@ def _act(s: Situation) -> Verdict:
         case NextStep.CLAIM:
             return Verdict(Kind.VALIDATE)
         case NextStep.WAIT:
-            return _stop(StopReason.EFFECT_PENDING)
+            return _stop(StopReason.RESULT_PENDING)
         case NextStep.HAND_OVER:
             return Verdict(Kind.HAND_OVER)
         case NextStep.REFUSED:
@@ -250,15 +250,15 @@ def _act(s: Situation) -> Verdict:
     return Verdict(Kind.ACT)
 
 
-def way_closed(failure: Failure, attempts: int, most_attempts: int) -> StopReason | None:
+def way_closed(failure: Failure, attempts: int, most_attempts: int) -> Closed | None:
     """What a read that the policy chose has failed of for good; None while it may be tried again.
 
     That closes this way only: the policy is asked for another, and the run stops where it has none.
     """
     if failure.error_class is ErrorClass.NOT_FOUND:
-        return StopReason.NOT_FOUND
+        return Closed.NOT_THERE
     again = failure.error_class not in ON_FAILURE
-    return StopReason.SAME_ERROR_REPEATED if again and attempts >= most_attempts else None
+    return Closed.USED_UP if again and attempts >= most_attempts else None
 
 
 @dataclass(frozen=True)

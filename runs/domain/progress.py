@@ -12,7 +12,7 @@ from typing import Any
 from runs.domain.contract import Value, is_text
 from runs.domain.effects import EffectState, fingerprint
 from runs.domain.errors import DomainError, ErrorClass, quoted
-from runs.domain.states import StopReason
+from runs.domain.states import Closed
 
 MOST_REMEMBERED = 64  # hypotheses excluded, holders of tasks, ways closed, plans rejected
 LONGEST_NAME = 200  # characters
@@ -113,7 +113,7 @@ class Progress:
     fruitless: Mapping[str, int] = field(default_factory=dict)  # kind -> attempts in a row that gained nothing
     holders: Mapping[str, Sequence[str]] = field(default_factory=dict)  # task -> who had it since the last gain
     handed_back: int = 0  # hand-overs since then to somebody who had that task already
-    closed: Mapping[str, str] = field(default_factory=dict)  # way -> the stop reason, should nothing else be left
+    closed: Mapping[str, str] = field(default_factory=dict)  # way -> what it failed of (states.Closed)
     rejected: Mapping[str, str] = field(default_factory=dict)  # digest of a plan -> why a person rejected it
     refused: str = ""  # why the latest proposal of a model was not even considered
     soft_marks: Sequence[str] = field(default_factory=list)  # dimensions whose soft mark was crossed, and said so
@@ -192,10 +192,14 @@ class Progress:
             return replace(self, handed_back=self.handed_back + 1)
         return replace(self, holders={**self.holders, task: now})
 
-    def close(self, way: str, reason: StopReason) -> "Progress":
+    def read_again(self) -> "Progress":
+        """What was read before counts no more: the same call once more is no repetition."""
+        return replace(self, last_attempt="", repeats=0)
+
+    def close(self, way: str, of: Closed) -> "Progress":
         """`way` failed for good and is not taken again. The oldest is forgotten where there is no room."""
         kept = dict([*self.closed.items()][-MOST_REMEMBERED + 1 :])
-        return replace(self, closed={**kept, _name(way, "way"): reason.value})
+        return replace(self, closed={**kept, _name(way, "way"): of.value})
 
     def reject(self, digest: str, why: str) -> "Progress":
         """A person rejected the plan with this digest."""

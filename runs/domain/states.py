@@ -64,6 +64,7 @@ class StopReason(StrEnum):
     CONTRACT_MET = "contract_met"
     EFFECT_PENDING = "effect_pending"
     EFFECT_UNKNOWN = "effect_unknown"
+    RESULT_PENDING = "result_pending"
     CANCELLATION_UNVERIFIED = "cancellation_unverified"
     NOT_AUTHORISED = "not_authorised"
     NOT_ELIGIBLE = "not_eligible"
@@ -108,6 +109,18 @@ class StopReason(StrEnum):
         return OUTCOME_OF[self]
 
 
+class Closed(StrEnum):
+    """What a way that a policy chose failed of for good: it is not taken again, and without another the run stops."""
+
+    NOT_THERE = StopReason.NOT_FOUND.value
+    USED_UP = StopReason.SAME_ERROR_REPEATED.value  # its attempts
+    NOTHING_NEW = StopReason.NO_PROGRESS.value
+
+    @property
+    def reason(self) -> StopReason:
+        return StopReason(self.value)
+
+
 # Something took effect that is not wanted any more: a person keeps it or has it undone.
 TOO_LATE = frozenset({StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE})
 
@@ -118,6 +131,7 @@ OUTCOME_OF: dict[StopReason, Outcome] = {
         Outcome.WAITING: [
             StopReason.EFFECT_PENDING,
             StopReason.EFFECT_UNKNOWN,
+            StopReason.RESULT_PENDING,
             StopReason.CANCELLATION_UNVERIFIED,
         ],
         Outcome.DECLINED: [StopReason.NOT_AUTHORISED, StopReason.NOT_ELIGIBLE, StopReason.REFUSED_BY_SERVICE],

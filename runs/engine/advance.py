@@ -22,7 +22,7 @@ from django.db import DatabaseError, InterfaceError, connection
 from runs.domain.decision import Kind, decide
 from runs.domain.effects import EffectState, WritePlan
 from runs.domain.progress import attempt_fingerprint
-from runs.domain.proposals import Claim, HandOver, Wait
+from runs.domain.proposals import Claim, HandOver
 from runs.domain.redaction import digest
 from runs.domain.states import FINAL, Move, State, StepKind, StopReason
 from runs.engine import calls, commit, stopping
@@ -108,7 +108,7 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 if verdict.reason in PROPOSED:
                     # Like a claim: who only ever asks uses its budget up.
                     _charge(held, outlook)
-                if verdict.reason is StopReason.EFFECT_PENDING and isinstance(outlook.next.proposal, Wait):
+                if verdict.reason is StopReason.RESULT_PENDING:
                     _wait(held, outlook)
                 if verdict.reason not in KEEPS_THE_PROPOSAL:
                     held.take_up()
@@ -258,7 +258,7 @@ def _wait(held: Held, outlook: Outlook) -> None:
     waits, taken = held.workflow.look_up_after, held.progress.waits
     at = held.now() + pace(waits[min(taken, len(waits) - 1)])
     # The same call is no repetition then: time is what it waits for.
-    held.progress = replace(held.progress, waits=taken + 1, look_again_at=at.isoformat(), last_attempt="", repeats=0)
+    held.progress = replace(held.progress.read_again(), waits=taken + 1, look_again_at=at.isoformat())
 
 
 def _hand_over(held: Held, outlook: Outlook) -> None:

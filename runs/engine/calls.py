@@ -32,7 +32,7 @@ from runs.domain.effects import (
 from runs.domain.errors import Failure, classify
 from runs.domain.progress import Gain, Progress, attempt_fingerprint, changes
 from runs.domain.redaction import clean, redact
-from runs.domain.states import StepKind, StepStatus, StopReason
+from runs.domain.states import Closed, StepKind, StepStatus
 from runs.engine import commit
 from runs.engine.commit import LeaseLost
 from runs.engine.held import Held, pace
@@ -278,7 +278,7 @@ def _progressed(held: Held, planned: Planned, gain: Gain) -> Progress:
     """What the run remembers of this step. A way whose call came back just as before is not taken a third time."""
     assert held.workflow
     progress = held.progress.gained(gain, planned.attempt or None, held.workflow.fruitless)
-    return progress.close(planned.way, StopReason.NO_PROGRESS) if planned.way and progress.repeats else progress
+    return progress.close(planned.way, Closed.NOTHING_NEW) if planned.way and progress.repeats else progress
 
 
 def spend(held: Held, charge: Charge, used: Charge | None = None) -> None:
@@ -329,6 +329,7 @@ def settle_effect(
     )
     if state is EffectState.ABSENT:
         held.run.stretch += 1
+        held.progress = held.progress.read_again()
     held.record("effect_answered", operation_key=effect.key, before=effect.state, after=state, answer=answer)
     if effect.undoes and state is EffectState.CONFIRMED:
         undone, undoing = held.effect(effect.undoes), held.effect(effect.key)
@@ -361,6 +362,7 @@ def settle_interrupted(held: Held) -> None:
     # Each intent's commit settles the call before it, so only the latest can be open.
     for row in Step.objects.filter(run=held.run, seq=held.run.steps, status=StepStatus.INTENT):
         held.run.stretch += 1  # how long ago that was, nobody knows: what was read before is read again
+        held.progress = held.progress.read_again()
         spend(held, {Dimension(name): amount for name, amount in row.charge.items()})
         held.pending.settled_steps.append(
             {

@@ -14,7 +14,7 @@ from runs.domain.effects import Effect
 from runs.domain.errors import ErrorClass, Failure
 from runs.domain.progress import Progress
 from runs.domain.redaction import clean, digest, identifiers, redact, redact_text
-from runs.domain.states import Move, State, StopReason, transition
+from runs.domain.states import Closed, Move, State, transition
 from runs.engine import commit
 from runs.engine.commit import Lease, Pending
 from runs.models import InboxEvent, Run
@@ -93,7 +93,7 @@ class Held:
         """The ways, and the kinds of attempt, that are not to be tried any more, and why."""
         limits = self.workflow.fruitless if self.workflow else {}
         kinds = limits.keys() - self.progress.open_kinds(limits)
-        return {**self.progress.closed, **dict.fromkeys(kinds, StopReason.NO_PROGRESS.value)}
+        return {**self.progress.closed, **dict.fromkeys(kinds, Closed.NOTHING_NEW.value)}
 
     def _answer(self) -> Mapping[str, Any] | None:
         """What a model proposed and nobody has dealt with yet."""
@@ -180,7 +180,7 @@ class Held:
         attempts = self.progress.failures[call.tool.name]
         reason = way_closed(failure, attempts, self.workflow.retries)
         if call.way and reason and not too_often:
-            way = call.way if reason is StopReason.NOT_FOUND else call.tool.name
+            way = call.way if reason is Closed.NOT_THERE else call.tool.name
             self.progress = self.progress.close(way, reason)
             self.failure = None
             self.take_up()

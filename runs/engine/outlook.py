@@ -23,7 +23,7 @@ from runs.domain.effects import (
 )
 from runs.domain.progress import way_of
 from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, HandOver, Proposal, Wait
-from runs.domain.states import Recovery, StepKind, StopReason
+from runs.domain.states import Closed, Recovery, StepKind
 from runs.engine.calls import Planned, must_not_be_sent
 from runs.engine.held import PROPOSAL, Held
 from runs.engine.undoing import next_undo
@@ -42,7 +42,7 @@ class Next:
     proposal: Proposal | None = None
     found: str = ""  # what the rules would rest a stop on, as a sentence
     undo: Recovery = Recovery.NONE
-    closed: StopReason | None = None  # what it failed of before, for good
+    closed: Closed | None = None  # what it failed of before, for good
     checks_a_claim: bool = False  # reads what the contract rests on
 
 
@@ -177,7 +177,7 @@ def _act(held: Held, workflow: Workflow, context: Context, name: str, arguments:
     operation, tool = workflow.operations[name], workflow.tools[name]
     if isinstance(operation, Reading):
         kind = operation.kind(arguments)
-        failed_of = StopReason.NO_PROGRESS if kind in context.closed else context.is_closed(name, arguments)
+        failed_of = context.closed.get(kind) or context.is_closed(name, arguments)
         call = Planned(
             tool,
             operation.params(context, arguments),
@@ -187,7 +187,10 @@ def _act(held: Held, workflow: Workflow, context: Context, name: str, arguments:
             attempt=kind,
             way=way_of(name, arguments),
         )
-        return Next(NextStep.READ, READ, call, closed=StopReason(failed_of) if failed_of else None)
+        if failed_of:
+            says = f"“{tool.label}” is proposed again, and failed for good before: {failed_of.replace('_', ' ')}."
+            return Next(NextStep.READ, READ, call, found=says, closed=Closed(failed_of))
+        return Next(NextStep.READ, READ, call)
     key, changed_by = operation.key(context, arguments), ""
     if amendment := context.facts.get(amendment_of(key)):
         arguments, changed_by = {**arguments, **amendment.data["changes"]}, f"{amendment.data['by']} changed it"

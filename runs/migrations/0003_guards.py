@@ -9,7 +9,7 @@ from django.db import migrations
 
 STOP_REASONS = {
     "COMPLETED": ["contract_met"],
-    "WAITING": ["effect_pending", "effect_unknown", "cancellation_unverified"],
+    "WAITING": ["effect_pending", "effect_unknown", "result_pending", "cancellation_unverified"],
     "DECLINED": ["not_authorised", "not_eligible", "refused_by_service"],
     "NEEDS_HUMAN": [
         "approval_required",

@@ -140,7 +140,7 @@ def question(c: Context, reason: StopReason, found: str) -> str:
     match reason:
         case StopReason.QUESTION_ASKED:
             return found
-        case StopReason.EFFECT_PENDING:
+        case StopReason.RESULT_PENDING:
             return f"Nothing to decide yet: {found} The payment service is asked again by itself."
         case StopReason.LIMIT_STATUS_CHECKS:
             state = PAYMENT_STATES.get(state_of(c), "not known")

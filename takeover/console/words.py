@@ -42,6 +42,7 @@ OUTCOME = {
 REASON = {
     StopReason.CONTRACT_MET: lazy("contract met"),
     StopReason.EFFECT_PENDING: lazy("write pending"),
+    StopReason.RESULT_PENDING: lazy("not there yet"),
     StopReason.EFFECT_UNKNOWN: lazy("write unknown"),
     StopReason.CANCELLATION_UNVERIFIED: lazy("cancellation unverified"),
     StopReason.NOT_AUTHORISED: lazy("not authorised"),

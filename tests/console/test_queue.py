@@ -292,3 +292,17 @@ def test_hostile_text_stays_text(alice: User, signed_in: SignIn) -> None:
     assert "<img src=x" not in page
     assert "&lt;img src=x onerror=alert(1)&gt; [U+202E]txet" in page
     assert "“&lt;script&gt;”" in page
+
+
+def test_a_headline_that_cannot_be_put_into_words_takes_no_other_case_off_the_list(
+    alice: User, signed_in: SignIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd = rows.run("B456", alice, StopReason.FACTS_MISSING)
+    rows.run("A123", alice, StopReason.FACTS_MISSING)
+    Run.objects.filter(pk=odd.pk).update(input={})
+
+    page = signed_in(alice).get("/?tab=human").content.decode()
+
+    assert "refund_request: order B456" in page
+    assert "Refund of order A123" in page
+    assert str(odd.pk) in caplog.text

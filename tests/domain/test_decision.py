@@ -24,7 +24,7 @@ from runs.domain.decision import (
 )
 from runs.domain.effects import EffectState
 from runs.domain.errors import CLASS_OF_CODE, ErrorClass, Failure
-from runs.domain.states import Outcome, Recovery, StopReason
+from runs.domain.states import Closed, Outcome, Recovery, StopReason
 
 CLEAR = Situation(
     contract=Value.UNKNOWN,
@@ -416,9 +416,9 @@ def test_a_refusal_ends_the_run_unless_another_write_of_it_stands() -> None:
     assert reason(beside) is StopReason.QUESTION_ASKED
 
 
-@pytest.mark.parametrize("failed_of", [StopReason.NOT_FOUND, StopReason.SAME_ERROR_REPEATED, StopReason.NO_PROGRESS])
-def test_a_way_that_failed_for_good_stops_the_run_for_what_it_failed_of(failed_of: StopReason) -> None:
-    assert reason(replace(CLEAR, next_step=NextStep.READ, closed=failed_of)) is failed_of
+@pytest.mark.parametrize("failed_of", Closed)
+def test_a_way_that_failed_for_good_stops_the_run_for_what_it_failed_of(failed_of: Closed) -> None:
+    assert reason(replace(CLEAR, next_step=NextStep.READ, closed=failed_of)) is failed_of.reason
 
 
 @pytest.mark.parametrize(
@@ -439,8 +439,8 @@ def test_what_is_not_there_closes_a_way_at_once_and_what_may_pass_when_its_attem
     failure = Failure(code, "No.")
     at_once, later = way_closed(failure, 1, 3), way_closed(failure, 3, 3)
     if failure.error_class is ErrorClass.NOT_FOUND:
-        assert at_once is later is StopReason.NOT_FOUND
+        assert at_once is later is Closed.NOT_THERE
     elif failure.error_class in ON_FAILURE:
         assert at_once is later is None  # a person's matter, whatever other way there is
     else:
-        assert (at_once, later) == (None, StopReason.SAME_ERROR_REPEATED)
+        assert (at_once, later) == (None, Closed.USED_UP)

@@ -14,7 +14,7 @@ from runs.domain.contract import Value
 from runs.domain.effects import EffectState
 from runs.domain.errors import ErrorClass
 from runs.domain.progress import MOST_REMEMBERED, Gain, Progress, ProgressError, attempt_fingerprint, changes, way_of
-from runs.domain.states import StopReason
+from runs.domain.states import Closed
 
 MET, UNMET, UNKNOWN = Value.MET, Value.UNMET, Value.UNKNOWN
 NOTHING, SOMETHING = Gain(), Gain(evidence=["report 3"])
@@ -464,7 +464,7 @@ def test_what_is_remembered_survives_being_kept_as_json() -> None:
 
 
 def test_a_closed_way_is_remembered_until_a_person_lets_the_run_go_on() -> None:
-    progress = Progress().close("read_order", StopReason.NOT_FOUND)
+    progress = Progress().close("read_order", Closed.NOT_THERE)
     assert progress.closed == {"read_order": "not_found"}
     assert progress.reviewed().closed == {}
 
@@ -482,7 +482,7 @@ def test_a_rejected_plan_is_remembered_by_its_digest_with_the_reason() -> None:
 def test_what_is_remembered_of_ways_and_plans_has_an_end_and_the_oldest_goes() -> None:
     progress = Progress()
     for number in range(MOST_REMEMBERED + 5):
-        progress = progress.close(f"way {number}", StopReason.NO_PROGRESS).reject(f"{number:064}", "No.")
+        progress = progress.close(f"way {number}", Closed.NOTHING_NEW).reject(f"{number:064}", "No.")
     assert len(progress.closed) == len(progress.rejected) == MOST_REMEMBERED
     assert "way 4" not in progress.closed
     assert f"way {MOST_REMEMBERED + 4}" in progress.closed
@@ -491,8 +491,14 @@ def test_what_is_remembered_of_ways_and_plans_has_an_end_and_the_oldest_goes() -
 @pytest.mark.parametrize("name", ["", " ", "two\nlines", "x" * 201, 7])
 def test_a_way_that_has_no_name_is_refused(name: Any) -> None:
     with pytest.raises(ProgressError) as refused:
-        Progress().close(name, StopReason.NOT_FOUND)
+        Progress().close(name, Closed.NOT_THERE)
     assert refused.value.field == "way"
     with pytest.raises(ProgressError) as refused:
         Progress().reject(name, "No.")
     assert refused.value.field == "digest"
+
+
+def test_once_everything_is_read_again_the_same_call_is_no_repetition() -> None:
+    stuck = Progress().observed("a").observed("a")
+    assert stuck.repeats == 1
+    assert stuck.read_again().observed("a").repeats == 0

@@ -335,7 +335,7 @@ def test_a_policy_may_wait_for_the_world_and_looks_again_by_itself(
     library.answers = {"north": [[], ["Emma"]]}
     run = made(until_found, look_up_after=(timedelta(hours=6),))
 
-    assert (run.outcome, run.stop_reason) == ("WAITING", "effect_pending")
+    assert (run.outcome, run.stop_reason) == ("WAITING", "result_pending")
     assert run.due_at == datetime.fromisoformat(run.progress["look_again_at"])
     assert timedelta(hours=5) < run.due_at - timezone.now() < timedelta(hours=7)
     assert not advance(run.pk)  # not before that

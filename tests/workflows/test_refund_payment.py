@@ -54,7 +54,7 @@ def test_an_accepted_refund_that_was_paid_completes(desk: Refunds) -> None:
 def test_accepted_is_not_paid(desk: Refunds) -> None:
     run = desk.follow(desk.run("B456"))
 
-    assert stopped_as(run) == ("WAITING", "effect_pending")
+    assert stopped_as(run) == ("WAITING", "result_pending")
     assert contract(run)["paid"] == ("UNKNOWN", "request R789 is not paid yet")
     assert run.question == (
         "Nothing to decide yet: Request R789 is not paid yet. The payment service is asked again by itself."
@@ -69,7 +69,7 @@ def test_it_is_followed_from_accepted_over_being_paid_to_paid(desk: Refunds) -> 
     desk.back_office.pay("R789", "processing")
     for _ in range(2):
         run = desk.looks_again(run)
-        assert stopped_as(run) == ("WAITING", "effect_pending"), "the same answer once more is no end of it"
+        assert stopped_as(run) == ("WAITING", "result_pending"), "the same answer once more is no end of it"
         assert contract(run)["paid"] == ("UNKNOWN", "request R789 is being paid")
     desk.back_office.pay("R789")
 

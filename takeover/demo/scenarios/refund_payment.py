@@ -22,7 +22,7 @@ SCENARIOS = (
         (fault("payment_goes_on"),),
         (resumed("support", "The bank says that it should be there by now."),),
     ),
-    payment("D014", StopReason.EFFECT_PENDING),
+    payment("D014", StopReason.RESULT_PENDING),
     payment("D041", StopReason.QUESTION_ASKED, (fault("payment_fails"),)),
     payment("E307", StopReason.QUESTION_ASKED, (fault("payment_short"),)),
 )
