@@ -6,6 +6,7 @@ a real worker, against the tutorial's own service.
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -53,7 +54,14 @@ class Afternoon:
         known = {name: value for name, value in env.items() if name not in NOT_SET}
         with self.printed.open("wb") as out:  # no pipe: what stays in the background would hold its end
             self.bash = subprocess.Popen(
-                ["bash"], cwd=folder, env=known, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT, text=True
+                ["bash"],
+                cwd=folder,
+                env=known,
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
             )
         self.works = False
 
@@ -76,16 +84,17 @@ class Afternoon:
         return printed.replace(f"{self.folder}/", "").replace(self.port, "8850")
 
     def _run(self, commands: str) -> list[str]:
-        before = len(self.printed.read_text())
+        before = len(self.printed.read_bytes())
         assert self.bash.stdin
         self.bash.stdin.write(f"{{\n{commands}\n}} < /dev/null; echo {OVER}\n")
         self.bash.stdin.flush()
-        wait_until(lambda: self.printed.read_text()[before:].endswith(f"{OVER}\n"), WITHIN)
-        return self.printed.read_text()[before:].removesuffix(f"{OVER}\n").splitlines()
+        over = f"{OVER}\n".encode()  # bytes: a character may be there by half
+        wait_until(lambda: self.printed.read_bytes()[before:].endswith(over), WITHIN)
+        return self.printed.read_bytes()[before:].removesuffix(over).decode().splitlines()
 
     def end(self) -> None:
-        self._run("kill $(jobs -p)")
-        self.bash.communicate(timeout=WITHIN)
+        os.killpg(self.bash.pid, signal.SIGKILL)  # with the service that it left in the background
+        self.bash.communicate()
 
 
 def free_port() -> str:
@@ -112,10 +121,18 @@ def afternoon(start_worker: Callable[..., Child], product_env: dict[str, str], t
         working.end()
 
 
+def test_every_block_of_the_page_is_of_a_kind_that_is_executed_or_compared() -> None:
+    page = PAGE.read_text()
+
+    assert 2 * len(BLOCKS) == page.count("```") + 2 * page.count("~~~")
+    assert {block.language for block in BLOCKS} == {"python", "sh", "text"}
+    assert all(block.path for block in BLOCKS if block.language == "python"), "which file does it belong to?"
+
+
 def test_the_page_works_as_it_is_written(afternoon: Afternoon) -> None:
     for name in ("support", "supervisor"):
         person(name)
-    printed = None
+    printed: str | None = None
     for number, block in enumerate(BLOCKS, 1):
         match block.language:
             case "python":
@@ -130,6 +147,7 @@ def test_the_page_works_as_it_is_written(afternoon: Afternoon) -> None:
             case other:
                 pytest.fail(f"Block {number} is {other or 'of no language'}, and nothing executes it.")
     assert printed in (None, "")
+    assert afternoon.works, "nothing was run"
     types = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(afternoon.folder / ".mypy"), "loans"],
         cwd=afternoon.folder,
