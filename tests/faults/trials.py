@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from runs.domain.budget import Dimension
-from runs.domain.states import Outcome, StopReason
+from runs.domain.states import Move, Outcome, StopReason
 from runs.models import Run
 from tests.documents import Documents
 from tests.faults.crashing import Attempt, ForkServer, Point
@@ -105,7 +105,11 @@ class Trials:
         ended = (run.outcome, run.stop_reason)
         # Who dies while asking has spent that look-up, and what is still open when none is left is a person's.
         used_up = deaths and run.ledger.left(Dimension.STATUS_CHECKS) == 0
-        return ended == STORIES[story].ends or bool(used_up and ended in WITHOUT_LOOK_UPS)
+        # What a death costs may be more than all that people may grant: then it lies with them, and says so.
+        line = run.ledger.lines[Dimension.TOOL_ATTEMPTS]
+        granted = deaths and run.inbox.filter(name=Move.BUDGET_EXTENDED, payload__dimension="tool_attempts").exists()
+        too_dear = granted and line.available <= 1 and ended == (Outcome.LIMIT_REACHED, StopReason.LIMIT_TOOL_ATTEMPTS)
+        return ended == STORIES[story].ends or bool(used_up and ended in WITHOUT_LOOK_UPS) or bool(too_dear)
 
     def _ledger(self, order: str) -> dict[str, list[dict[str, object]]]:
         found: dict[str, list[dict[str, object]]] = self.office.ledger(order)
