@@ -169,12 +169,13 @@ def live_site(transactional_db: None, _site: str) -> str:
     return _site
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def _browser() -> Iterator[Browser]:
     quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses to run as root with one
     with sync_playwright() as playwright, pytest.MonkeyPatch.context() as patch:
-        # Its loop runs in this thread until the session ends, and Django takes every test after it for asynchronous.
+        # Its loop runs in this thread until the module ends: Django takes these tests for asynchronous, and no other
+        # test in this process could start a loop of its own.
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*quiet, *sandbox])
         yield browser

@@ -56,7 +56,6 @@ MAY_SAY: dict[Outcome | None, tuple[Statement, ...]] = {
 # For these reasons, instead of what their outcome allows.
 MAY_SAY_FOR: dict[StopReason, tuple[Statement, ...]] = {
     StopReason.EFFECT_PENDING: (Statement.RECEIVED_UNDER_REFERENCE, Statement.RECEIVED, Statement.BEING_VERIFIED),
-    StopReason.RESULT_PENDING: (Statement.BEING_WORKED_ON,),
     StopReason.CANCELLATION_UNVERIFIED: (Statement.CANCELLATION_BEING_VERIFIED,),
     StopReason.NOT_AUTHORISED: (Statement.NOT_ENTITLED,),
     StopReason.NOT_ELIGIBLE: (Statement.NOT_ELIGIBLE,),

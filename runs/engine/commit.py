@@ -316,7 +316,7 @@ def _make(run: Run, parameters: dict[str, Any]) -> tuple[int] | None:
     # The end of a run answers what arrived while it was coming: nobody looks into its inbox afterwards.
     together = transaction.atomic() if parameters["ended"] else nullcontext()
     with together, _bound_by_the_server() as cursor:
-        statement, names = _numbered(tuple(part for part in RARE if parameters[part] != NOTHING))
+        statement, names = _numbered(COMMIT, tuple(part for part in RARE if parameters[part] != NOTHING))
         cursor.execute(statement, [_plain(parameters[name]) for name in names])
         row: tuple[int] | None = cursor.fetchone()
         if row and parameters["ended"] and row[0] > parameters["inbox_seen"]:
@@ -355,10 +355,10 @@ def keep_late_result(run: UUID, step: str, payload: dict[str, Any]) -> None:
 
 
 @lru_cache
-def _numbered(rare: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The statement with these of its rarer parts, and its parameters numbered, as the server names them: the driver
+def _numbered(statement: str, rare: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """`statement` with these of its rarer parts, and its parameters numbered, as the server names them: the driver
     need not read it at each step."""
-    statement = COMMIT.replace("{rare}", "".join(RARE[part] for part in rare))
+    statement = statement.replace("{rare}", "".join(RARE[part] for part in rare))
     names = tuple(dict.fromkeys(re.findall(r"%\((\w+)\)s", statement)))
     return re.sub(r"%\((\w+)\)s", lambda found: f"${names.index(found[1]) + 1}", statement), names
 

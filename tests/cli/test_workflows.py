@@ -149,7 +149,7 @@ WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
     ),
     "a question that fails": (
         {"question": raises},
-        "The question for facts_missing, facts_in_conflict, credential_refused and 20 more fails (KeyError: 'order').",
+        "The question for result_pending, facts_missing, facts_in_conflict and 21 more fails (KeyError: 'order').",
     ),
     "a question that is empty": (
         {"question": asks(StopReason.PAUSED, " ")},

@@ -13,7 +13,7 @@ from tests.faults.stories import STORIES
 from tests.faults.trials import Trials
 from tests.states import without_guards
 
-COMMIT = how_it_begins(commit._numbered(())[0])
+COMMIT = how_it_begins(commit._numbered(commit.COMMIT, ())[0])
 CARRYING_ON = "sweep > carry_on > advance > _drive > _carry_on"
 SETTLING = "sweep > carry_on > advance > _drive > settle_interrupted"
 A_FEW = 2  # points of a way that is not walked whole

@@ -119,9 +119,10 @@ def what_is_unknown_is_sent_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_call_is_paid_for_afterwards(patch: pytest.MonkeyPatch) -> None:
-    def spend(ledger: Ledger, charge: Charge) -> Ledger:
+    def spend(ledger: Ledger, charge: Charge, used: Charge | None = None) -> Ledger:
         spent = {
-            name: replace(ledger.lines[name], spent=ledger.lines[name].spent + some) for name, some in charge.items()
+            name: replace(ledger.lines[name], spent=ledger.lines[name].spent + some)
+            for name, some in (used or charge).items()
         }
         return Ledger({**ledger.lines, **spent})
 
