@@ -126,10 +126,9 @@ def _store(database: psycopg.Connection, like: UUID, have: int, size: int) -> in
             last = min(size, first + AT_ONCE - 1)
             row = database.execute(store, {"like": like, "first": first, "last": last}).fetchone()
             events += row[0] if row else 0
-    # What autovacuum and the checkpointer do in their own time: what is measured is a step among stored runs, and not
-    # the clearing up after millions of rows that were written within minutes.
+    # What autovacuum does in its own time: what is measured is a step among stored runs, and not the clearing up after
+    # millions of rows that were written within minutes.
     database.execute("VACUUM (ANALYZE)")
-    database.execute("CHECKPOINT")
     return events
 
 
