@@ -444,6 +444,10 @@ def test_what_a_policy_may_do_besides(step: NextStep, kind: Kind) -> None:
     assert decide(replace(CLEAR, next_step=step)).kind is kind
 
 
+def test_what_was_begun_elsewhere_is_waited_for() -> None:
+    assert reason(replace(CLEAR, next_step=NextStep.WAIT)) is StopReason.RESULT_PENDING
+
+
 def test_a_rejected_plan_stops_the_run_and_another_one_does_not() -> None:
     assert reason(replace(CLEAR, approval_rejected=True)) is StopReason.APPROVAL_REJECTED
     assert decide(CLEAR).kind is Kind.ACT
