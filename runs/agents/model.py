@@ -6,7 +6,7 @@ the control layer holds it against what the workflow declares.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
@@ -29,9 +29,10 @@ class Model:
     most_output: int  # tokens of one answer
     prices: tuple[str, str] | None = None  # of a million tokens put in and got out, in the workflows' currency
     limit_name: str = "max_tokens"  # what the service calls `most_output`
+    secrets: tuple[str, ...] = field(default=(), repr=False)  # values that must not reach it
 
 
-CONFIGURED: dict[str, Model] = {}  # by service; filled from the MODELS setting when the product starts (runs.apps)
+CONFIGURED: dict[str, Model] = {}  # by service; filled when the product starts (runs.apps)
 
 
 def driven_by(tool: Tool) -> Callable[[Workflow, Context], Proposal]:
@@ -62,7 +63,7 @@ def _consult(tool: Tool, workflow: Workflow, context: Context) -> Proposal:
         return Ask(f"No key for the service {tool.service!r} is configured, so no model can be asked. Who goes on?")
     if Dimension.COST in {*workflow.turns, *workflow.budgets} and model.prices is None:
         return Ask(f"This workflow limits what it costs, and no prices of {model.name} are configured. Who goes on?")
-    asked = prompt.ask(workflow, context)
+    asked = prompt.ask(workflow, context, model.secrets)
     params = {
         "model": model.name,
         "most_output": model.most_output,

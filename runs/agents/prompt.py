@@ -72,12 +72,15 @@ ESCAPED = re.compile(
 )
 
 
-def ask(workflow: Workflow, context: Context) -> dict[str, Any]:
-    """What a model is told: `system` and `record` as texts, and `tools` with `name`, `says` and strict `arguments`."""
+def ask(workflow: Workflow, context: Context, secrets: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What a model is told: `system` and `record` as texts, and `tools` with `name`, `says` and strict `arguments`.
+
+    `secrets` are values that are taken out wherever they stand, beside what looks like a secret.
+    """
     return {
         "prompt_version": PROMPT_VERSION,
         "system": RULES.format(title=workflow.title),
-        "record": list(_blocks(workflow, context)),
+        "record": list(_blocks(workflow, context, secrets)),
         "tools": [*_operations(workflow, context), *OUR_TOOLS],
     }
 
@@ -94,17 +97,17 @@ def _operations(workflow: Workflow, context: Context) -> Iterator[dict[str, Any]
 OUR_NAMES = {CLAIM, ASK}
 
 
-def _blocks(workflow: Workflow, context: Context) -> Iterator[str]:
+def _blocks(workflow: Workflow, context: Context, secrets: tuple[str, ...]) -> Iterator[str]:
     """The record, the newest facts first; those for which there is no room any more are counted."""
     keep = identifiers(context.input, (effect.key for effect in context.effects))
     left = LONGEST_RECORD
     for part in _about(workflow, context):
-        text = _as_data(redact(part, keep=keep))
+        text = _as_data(redact(part, secrets, keep))
         left -= len(text)
         yield _block(text)
     facts = [_fact(fact, context) for fact in sorted(context.facts.values(), key=lambda fact: fact.at, reverse=True)]
     for number, fact in enumerate(facts):
-        text = _as_data(redact(fact, keep=keep))
+        text = _as_data(redact(fact, secrets, keep))
         left -= len(text)
         if left < 0:
             rest = json.dumps(facts[number:], sort_keys=True, default=str)

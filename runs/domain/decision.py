@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from runs.domain.budget import STOP_REASON, Dimension
 from runs.domain.contract import Value
-from runs.domain.effects import EffectState
+from runs.domain.effects import SENDABLE, EffectState
 from runs.domain.errors import ErrorClass, Failure
 from runs.domain.states import Closed, Recovery, StopReason
 
@@ -168,8 +168,10 @@ def _refused(s: Situation) -> Verdict | None:
 
 
 def _met(s: Situation) -> Verdict | None:
-    # Where nothing was written, what permits the run has to hold now: facts of before the last stop complete nothing.
-    permitted = bool(s.effects) or s.facts is FactsState.COMPLETE
+    # Where nothing was written, what permits the run has to be known to hold now: neither facts of before the last stop
+    # nor a judgement that nobody could make completes anything, and a write that is only planned permits nothing.
+    written = bool(s.effects - SENDABLE)
+    permitted = written or (s.facts is FactsState.COMPLETE and s.authorised is s.eligible is Value.MET)
     met = s.contract is Value.MET and permitted and s.open_effect is None and s.undo is Recovery.NONE
     return _stop(StopReason.CONTRACT_MET) if met else None
 
@@ -212,7 +214,7 @@ def _failure(s: Situation) -> Verdict | None:
     error_class = s.failure.error_class
     if reason := ON_FAILURE.get(error_class):
         return _stop(reason)
-    if s.errors_in_a_row > s.max_same_error or not s.attempts_left:
+    if too_often(s.errors_in_a_row, s.max_same_error) or not s.attempts_left:
         return _stop(StopReason.SAME_ERROR_REPEATED)
     # A write comes here only where the service declared that it did nothing; anything else is an open effect (rule 9).
     again = s.failed_kind is NextStep.READ or s.failure.executed is False
@@ -248,6 +250,11 @@ def _act(s: Situation) -> Verdict:
         case NextStep.REFUSED:
             return Verdict(Kind.REFUSE)
     return Verdict(Kind.ACT)
+
+
+def too_often(errors_in_a_row: int, max_same_error: int) -> bool:
+    """Whether one class of error came back from one operation once more than it may: that stops the run."""
+    return errors_in_a_row > max_same_error
 
 
 def way_closed(failure: Failure, attempts: int, most_attempts: int) -> Closed | None:

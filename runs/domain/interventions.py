@@ -129,7 +129,7 @@ CATALOGUE: dict[Move, EventKind] = {
             _payload(comment=_text("Comment")),
             answers_plan=True,
             not_by_requester=True,
-            checked_again="Authority, order, policy and the plan's target are read again just before sending.",
+            checked_again="The preconditions and the plan's target are read again just before sending.",
         ),
         EventKind(
             Move.APPROVAL_REJECTED,
@@ -139,7 +139,7 @@ CATALOGUE: dict[Move, EventKind] = {
             _payload(("reason",), reason=REASON),
             answers_plan=True,
             puts_up_again=True,
-            checked_again="Nothing is sent; the run stops for a person.",
+            checked_again="Nothing is sent; the policy is asked for another way, and a person where it has none.",
         ),
         EventKind(
             Move.APPROVAL_REVOKED,

@@ -121,6 +121,9 @@ class Closed(StrEnum):
         return StopReason(self.value)
 
 
+# The policy itself has nothing to do any more.
+SAID_BY_THE_POLICY = frozenset({StopReason.QUESTION_ASKED, StopReason.SOURCES_EXHAUSTED})
+
 # Something took effect that is not wanted any more: a person keeps it or has it undone.
 TOO_LATE = frozenset({StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE})
 

@@ -24,7 +24,7 @@ from runs.domain.effects import EffectState, WritePlan
 from runs.domain.progress import attempt_fingerprint
 from runs.domain.proposals import Claim, HandOver
 from runs.domain.redaction import digest
-from runs.domain.states import FINAL, Move, State, StepKind, StopReason
+from runs.domain.states import FINAL, SAID_BY_THE_POLICY, Move, State, StepKind, StopReason
 from runs.engine import calls, commit, stopping
 from runs.engine.commit import LeaseLost
 from runs.engine.events import read_inbox
@@ -35,7 +35,6 @@ from runs.models import Run
 from runs.workflows import registry
 
 log = logging.getLogger(__name__)
-PROPOSED = {StopReason.QUESTION_ASKED, StopReason.SOURCES_EXHAUSTED}  # by the policy itself
 KEEPS_THE_PROPOSAL = {StopReason.PAUSED}  # what a model proposed is still to be done afterwards
 
 
@@ -105,7 +104,7 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                 raise LeaseLost
             case Kind.STOP:
                 assert verdict.reason
-                if verdict.reason in PROPOSED:
+                if verdict.reason in SAID_BY_THE_POLICY:
                     # Like a claim: who only ever asks uses its budget up.
                     _charge(held, outlook)
                 if verdict.reason is StopReason.RESULT_PENDING:

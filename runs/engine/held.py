@@ -9,7 +9,7 @@ from django.conf import settings
 
 from runs.domain.budget import Dimension, Ledger
 from runs.domain.contract import ACCEPTANCE_OF, Evaluation, Fact, Judgement, Value
-from runs.domain.decision import way_closed
+from runs.domain.decision import too_often, way_closed
 from runs.domain.effects import Effect
 from runs.domain.errors import ErrorClass, Failure
 from runs.domain.progress import Progress
@@ -176,10 +176,10 @@ class Held:
         assert self.workflow
         self.failure, self.failed_call = failure, call
         self.progress = self.progress.failed(call.tool.name, failure.error_class)
-        too_often = self.progress.errors_in_a_row > self.workflow.max_same_error
         attempts = self.progress.failures[call.tool.name]
         reason = way_closed(failure, attempts, self.workflow.retries)
-        if call.way and reason and not too_often:
+        stops = too_often(self.progress.errors_in_a_row, self.workflow.max_same_error)
+        if call.way and reason and not stops:
             way = call.way if reason is Closed.NOT_THERE else call.tool.name
             self.progress = self.progress.close(way, reason)
             self.failure = None

@@ -30,6 +30,7 @@ from runs.tools.back_office import (
 )
 from runs.tools.payments import READ_LEFT, money
 from runs.workflows.definition import Assertion, Context, FollowUp, Read, Reading, Undo, Workflow, Writing, standing_of
+from runs.workflows.fields import is_count, is_day
 
 INPUT: dict[str, Any] = {
     "type": "object",
@@ -82,17 +83,6 @@ def order_is_complete(order: Fact) -> tuple[FactsState, str]:
         unsaid = " or ".join(SAID_BY_THE_ORDER[name] for name in missing)
         return FactsState.MISSING, f"Nothing usable in the order says {unsaid}."
     return FactsState.COMPLETE, ""
-
-
-def is_day(value: object) -> bool:
-    try:
-        return isinstance(value, str) and bool(date.fromisoformat(value))
-    except ValueError:
-        return False
-
-
-def is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
 
 
 def one_policy_in_force(policies: Fact) -> tuple[FactsState, str]:

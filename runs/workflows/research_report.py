@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from runs.domain.budget import Charge, Dimension
-from runs.domain.contract import Evidence, Fact, Judgement, Value, met, unknown, unmet
+from runs.domain.contract import Evidence, Fact, Judgement, Value, is_text, met, unknown, unmet
 from runs.domain.decision import FactsState
 from runs.domain.effects import Effect, EffectState, WritePlan
 from runs.domain.proposals import Act, Ask, Claim, Exhausted, Proposal
@@ -31,6 +31,7 @@ from runs.tools.reports import (
 )
 from runs.tools.sources import KINDS, READ_SOURCE, SEARCH_SOURCES, UNDATED
 from runs.workflows.definition import Assertion, Check, Context, Read, Reading, Scope, Undo, Workflow, Writing
+from runs.workflows.fields import is_day
 
 RECENT = timedelta(days=365)
 LONGEST_QUOTE = 600  # characters of a source in a draft
@@ -74,19 +75,8 @@ def assignment_is_complete(assignment: Fact) -> tuple[FactsState, str]:
     return FactsState.COMPLETE, ""
 
 
-def is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
 def is_list_of_texts(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(map(is_text, value))
-
-
-def is_day(value: object) -> bool:
-    try:
-        return isinstance(value, str) and bool(date.fromisoformat(value))
-    except ValueError:
-        return False
 
 
 READS = (

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from runs.domain.budget import Charge, Dimension
-from runs.domain.contract import Evidence, Fact, Judgement, Value, met, unknown, unmet
+from runs.domain.contract import Evidence, Fact, Judgement, Value, is_text, met, unknown, unmet
 from runs.domain.decision import FactsState
 from runs.domain.effects import UNRESOLVED, Effect, EffectState, WritePlan, names
 from runs.domain.proposals import Act, Ask, Claim, Proposal
@@ -28,6 +28,7 @@ from runs.tools.bookings import (
     READ_SEAT,
     SUBMIT_BOOKING,
 )
+from runs.tools.payments import money
 from runs.workflows.definition import (
     Assertion,
     Check,
@@ -39,6 +40,7 @@ from runs.workflows.definition import (
     Writing,
     standing_of,
 )
+from runs.workflows.fields import is_count, is_day
 
 # Short enough for both to stand in an operation key.
 ID = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9-]{0,29}$"}
@@ -55,26 +57,11 @@ INPUT = {
 BY_ORGANISER = "organiser"
 
 
-def money(minor: int, currency: str) -> str:
-    return f"{minor // 100}.{minor % 100:02d} {currency}" if minor else "free of charge"
+def what_it_costs(event: Mapping[str, Any]) -> str:
+    return money(event["price_minor"], event["currency"]) if event["price_minor"] else "free of charge"
 
 
 # What has to be known, and where it is read
-
-
-def is_day(value: object) -> bool:
-    try:
-        return isinstance(value, str) and bool(date.fromisoformat(value))
-    except ValueError:
-        return False
-
-
-def is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
-
-
-def is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
 
 
 SAID_BY_THE_EVENT: Mapping[str, tuple[str, Callable[[object], bool]]] = {
@@ -252,7 +239,7 @@ def checks(c: Context) -> Sequence[Check]:
 
 def plan(c: Context, given: Mapping[str, Any]) -> WritePlan:
     event = c.facts["event"].data
-    price = money(event["price_minor"], event["currency"])
+    price = what_it_costs(event)
     return WritePlan(
         operation=SUBMIT_BOOKING.name,
         target=f"a seat for participant {c.input['participant_id']} at event {c.input['event_id']}",
@@ -378,7 +365,7 @@ def question(c: Context, reason: StopReason, found: str) -> str:
     match reason:
         case StopReason.APPROVAL_REQUIRED:
             event = c.facts["event"].data
-            price = money(event["price_minor"], event["currency"])
+            price = what_it_costs(event)
             return f"Is {seat} let in, on {event['starts_on']}, {price}?"
         case StopReason.OUTCOME_UNCONFIRMED:
             return f"Is there a booking of {seat} on the organiser's list? {asked} look-ups settled nothing."

@@ -17,7 +17,7 @@ from runs.domain.budget import FIRST_WRITE, READ, SCHEDULED_LOOK_UP, BudgetExcee
 from runs.domain.effects import EffectState, WritePlan
 from runs.domain.errors import DomainError
 from runs.domain.proposals import Act, Proposal
-from runs.domain.states import OUTCOME_OF, SHORT, StepKind, StopReason
+from runs.domain.states import OUTCOME_OF, SAID_BY_THE_POLICY, SHORT, StepKind, StopReason
 from runs.workflows.definition import Reading, Workflow, Writing
 from takeover.management import madeup
 from takeover.management.madeup import NoExample
@@ -40,7 +40,6 @@ ABOUT_A_WRITE: Mapping[StopReason, EffectState] = {
     StopReason.NOT_REVERSIBLE: EffectState.CONFIRMED,
 }
 MAKES_NO_CHECKS = next(field.default for field in fields(Workflow) if field.name == "checks")
-ASKED_BY_THE_POLICY = {StopReason.QUESTION_ASKED, StopReason.SOURCES_EXHAUSTED}
 
 
 @dataclass
@@ -360,7 +359,7 @@ def questions(looked: Looked) -> Iterator[str]:
     for reason in (reason for reason, outcome in OUTCOME_OF.items() if outcome in SHORT):
         if reason in ABOUT_A_WRITE and not looked.writings:
             continue
-        says = f"What about {subject}?" if reason in ASKED_BY_THE_POLICY else found
+        says = f"What about {subject}?" if reason in SAID_BY_THE_POLICY else found
         effects = (madeup.effect(plan, ABOUT_A_WRITE[reason]),) if reason in ABOUT_A_WRITE else ()
         context = madeup.context(looked.given, looked.acts_for, read=reason in ABOUT_A_WRITE, effects=effects)
         try:

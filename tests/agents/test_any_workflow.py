@@ -41,9 +41,9 @@ class Parrot:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         real = prompt.ask
 
-        def ask(workflow: Workflow, context: Context) -> dict[str, Any]:
+        def ask(workflow: Workflow, context: Context, secrets: tuple[str, ...]) -> dict[str, Any]:
             self.workflow, self.context = workflow, context
-            return real(workflow, context)
+            return real(workflow, context, secrets)
 
         monkeypatch.setattr(prompt, "ask", ask)
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from django.apps import apps
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_django.fixtures import Settings
 
 from runs.agents import prompt
 from runs.agents.model import CONFIGURED, Model, driven_by, proposal_of
@@ -91,6 +93,19 @@ def test_secrets_are_taken_out_and_the_runs_own_names_are_kept() -> None:
 
     assert "B456" in text
     assert not [secret for secret in ("Zx81kqPa77LmT0Qw", "0000 0000 0004", "winter") if secret in text]
+
+
+def test_a_secret_of_the_product_s_own_that_a_source_repeats_does_not_reach_the_model(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MODELS = {"openai": {"name": "a-model", "most_output": 900}}
+    settings.SERVICES = {"back_office": {"url": "", "token": "opensesame"}}
+    monkeypatch.setitem(CONFIGURED, "openai", Model("to be replaced", 1))
+    apps.get_app_config("runs").ready()
+
+    asked = consult(context(fact("order", {"note": "you sent opensesame again"})))
+
+    assert "you sent [removed] again" in json.dumps(asked.params)
 
 
 def test_a_long_text_is_cut_and_named_by_its_digest() -> None:

@@ -251,6 +251,11 @@ def test_another_write_finds_as_many_look_ups_as_were_planned(limit: int, spent:
     assert (after.left(Dimension.STATUS_CHECKS) or 0) >= 3
 
 
+def test_a_look_up_under_way_is_none_that_another_write_finds() -> None:
+    ledger = Ledger({Dimension.STATUS_CHECKS: Line(3, spent=1, reserved=1)})
+    assert ledger.for_another_write(3).lines[Dimension.STATUS_CHECKS] == Line(5, spent=1, reserved=1)
+
+
 def test_where_look_ups_are_not_limited_another_write_changes_nothing() -> None:
     ledger = Ledger.of({Dimension.STEPS: 20})
     assert ledger.for_another_write(3) == ledger

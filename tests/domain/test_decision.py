@@ -22,7 +22,7 @@ from runs.domain.decision import (
     decide,
     way_closed,
 )
-from runs.domain.effects import EffectState
+from runs.domain.effects import SENDABLE, EffectState
 from runs.domain.errors import CLASS_OF_CODE, ErrorClass, Failure
 from runs.domain.states import Closed, Outcome, Recovery, StopReason
 
@@ -63,6 +63,19 @@ def test_what_was_read_before_the_last_stop_completes_a_run_that_wrote_nothing_n
     assert reason(replace(resumed, facts=FactsState.COMPLETE)) is StopReason.CONTRACT_MET
     wrote = replace(resumed, effects=frozenset({EffectState.CONFIRMED}))
     assert reason(wrote) is StopReason.CONTRACT_MET  # what permitted it held when it was sent
+
+
+def test_a_run_that_wrote_nothing_completes_only_where_it_could_be_judged_who_may_and_whether() -> None:
+    claimed = replace(CLEAR, contract=Value.MET, next_step=NextStep.CLAIM)
+    assert reason(claimed) is StopReason.CONTRACT_MET
+    assert decide(replace(claimed, authorised=Value.UNKNOWN)).kind is Kind.VALIDATE
+    assert decide(replace(claimed, eligible=Value.UNKNOWN)).kind is Kind.VALIDATE
+
+
+@pytest.mark.parametrize("state", [EffectState.PLANNED, EffectState.APPROVED, EffectState.ABSENT])
+def test_a_write_of_which_nothing_is_out_there_has_permitted_nothing(state: EffectState) -> None:
+    resumed = replace(CLEAR, contract=Value.MET, facts=FactsState.UNREAD, next_step=NextStep.READ)
+    assert decide(replace(resumed, effects=frozenset({state}))).kind is Kind.ACT
 
 
 def test_a_limit_and_a_repetition_together_are_a_limit() -> None:
@@ -379,6 +392,8 @@ def test_every_situation_has_one_verdict_and_it_never_breaks_the_law(s: Situatio
         assert s.open_effect is None
     if outcome is Outcome.COMPLETED:
         assert s.contract is Value.MET
+        known_to_hold = (s.facts, s.authorised, s.eligible) == (FactsState.COMPLETE, Value.MET, Value.MET)
+        assert known_to_hold or s.effects - SENDABLE
     if outcome is Outcome.CANCELLED:
         assert s.cancel_requested
         assert s.open_effect is None
@@ -427,6 +442,10 @@ def test_a_way_that_failed_for_good_stops_the_run_for_what_it_failed_of(failed_o
 )
 def test_what_a_policy_may_do_besides(step: NextStep, kind: Kind) -> None:
     assert decide(replace(CLEAR, next_step=step)).kind is kind
+
+
+def test_what_was_begun_elsewhere_is_waited_for() -> None:
+    assert reason(replace(CLEAR, next_step=NextStep.WAIT)) is StopReason.RESULT_PENDING
 
 
 def test_a_rejected_plan_stops_the_run_and_another_one_does_not() -> None:

@@ -20,8 +20,7 @@ from django.db import connection
 from runs.domain.budget import Dimension
 from runs.domain.effects import UNRESOLVED, Answer, EffectState
 from runs.domain.interventions import FROM_PEOPLE
-from runs.domain.states import FINAL, TRANSITIONS, Move, Outcome, State, StepKind, StepStatus
-from runs.engine.advance import PROPOSED
+from runs.domain.states import FINAL, SAID_BY_THE_POLICY, TRANSITIONS, Move, Outcome, State, StepKind, StepStatus
 from runs.models import Effect, InboxEvent, Run, Step
 from tests.processes import EVERYBODY_ELSE, wait_until
 
@@ -230,7 +229,7 @@ def budgets_add_up(seen: Seen) -> Iterable[str]:
     for step in seen.steps:
         (reserved if step.status == StepStatus.INTENT else spent).update(step.charge)
     # Steps without a call: what a policy says that nobody has to be called for.
-    asked = [event for event in seen.of("stopped") if event["reason"] in PROPOSED]
+    asked = [event for event in seen.of("stopped") if event["reason"] in SAID_BY_THE_POLICY]
     spent[Dimension.STEPS] += len(asked) + len(seen.of("claimed_completion", "handed_over", "proposal_refused"))
     for name, (limit, _, is_spent, is_reserved) in seen.run.budget.items():
         if name == Dimension.WALL_TIME:  # the one that time spends

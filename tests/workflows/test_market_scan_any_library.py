@@ -238,7 +238,7 @@ EVENTS = [
     ("resumed_after_review", {"reason": "Look once more."}),
     ("resumed_after_review", {"reason": "Look once more."}),
     *[("scope_narrowed", {"scope": scope, "reason": "Less will do."}) for scope in SCOPES if scope],
-    ("access_granted", {"comment": "Put right."}),
+    ("access_granted", {"reference": "Put right under ticket 7"}),
     ("paused", {"reason": "Wait."}),
     ("unpaused", {}),
     ("cancel_requested", {"reason": "Not needed any more."}),
