@@ -11,7 +11,7 @@ and the whole are bounded.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from runs.agents.schemas import strict
@@ -22,6 +22,9 @@ from runs.workflows.definition import Context, Workflow
 PROMPT_VERSION = 1  # raised with every change of what is asked, so that runs can be told apart by it
 LONGEST_PART = 6_000  # characters
 LONGEST_RECORD = 30_000
+
+# The values that are secret here, whatever they look like; told when the product starts (runs.apps).
+known_secrets: Callable[[], Iterable[str]] = tuple
 
 CLAIM, ASK = "claim_completion", "ask_a_person"
 
@@ -97,14 +100,14 @@ OUR_NAMES = {CLAIM, ASK}
 def _blocks(workflow: Workflow, context: Context) -> Iterator[str]:
     """The record, the newest facts first; those for which there is no room any more are counted."""
     keep = identifiers(context.input, (effect.key for effect in context.effects))
-    left = LONGEST_RECORD
+    secrets, left = tuple(known_secrets()), LONGEST_RECORD
     for part in _about(workflow, context):
-        text = _as_data(redact(part, keep=keep))
+        text = _as_data(redact(part, secrets, keep))
         left -= len(text)
         yield _block(text)
     facts = [_fact(fact, context) for fact in sorted(context.facts.values(), key=lambda fact: fact.at, reverse=True)]
     for number, fact in enumerate(facts):
-        text = _as_data(redact(fact, keep=keep))
+        text = _as_data(redact(fact, secrets, keep))
         left -= len(text)
         if left < 0:
             rest = json.dumps(facts[number:], sort_keys=True, default=str)
