@@ -12,6 +12,7 @@ from runs.domain.errors import Failure
 from runs.domain.package import LIMIT, size
 from runs.interventions import sending
 from runs.models import Run
+from runs.timeline import timeline
 from runs.tools.tool import ToolFailed
 from tests.engine.conftest import PLANTED, Engine, assert_sound
 from tests.engine.test_hostile_answers import Answered, answers, fails, found, with_field
@@ -226,6 +227,20 @@ def test_when_the_entitlement_is_withdrawn_after_a_write_was_proven_absent_its_p
     assert {step["operation"] for step in package["steps"]} == {"check_authority"}
     for of_the_order in ("headphones", "59.00", "5900", "EUR", "2026-09-22", "v3", "version 1"):
         assert of_the_order.lower() not in str(package).lower()
+
+
+def test_when_the_entitlement_is_withdrawn_the_timeline_tells_nothing_of_the_order_either(engine: Engine) -> None:
+    run = engine.run(EXPENSIVE, customer_id="U-89", policy="overconfident")
+    assert "100.00 EUR" in str(timeline(run))
+    engine.back_office.change_order(EXPENSIVE, customer="U-99")
+
+    run = engine.send(run, "approval_granted", "supervisor", run.effects.get().plan_digest)
+
+    assert run.stop_reason == "not_authorised"
+    told = timeline(run)
+    assert [line["says"] for line in told if "U-89" in line["says"]]
+    for of_the_order in ("espresso", "EUR", "v3", "version 1", "R789", "supervisor ("):
+        assert of_the_order not in str(told)
 
 
 # What a package says of how a run went
