@@ -328,7 +328,10 @@ class Workflow:
 
 def _judged(assertion: Assertion, context: Context) -> Judgement:
     try:
-        return assertion.judge(context)
+        judged = assertion.judge(context)
+        if isinstance(judged, Judgement):
+            return judged
+        raise TypeError(f"{type(judged).__name__} is no judgement")
     except Exception as problem:
         log.exception("Assertion %s could not be judged", assertion.name)
         return unknown(f"could not be judged ({type(problem).__name__})")

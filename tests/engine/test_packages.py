@@ -1,6 +1,7 @@
 """The package that a person receives says what the record says, for every way in which a run stops short."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from runs.interventions import sending
 from runs.models import Run
 from runs.timeline import timeline
 from runs.tools.tool import ToolFailed
+from runs.workflows.refund_request import WORKFLOW as REFUND
 from tests.engine.conftest import PLANTED, Engine, assert_sound
 from tests.engine.test_hostile_answers import Answered, answers, fails, found, with_field
 from tests.people import person
@@ -315,6 +317,30 @@ def test_what_cannot_be_known_is_said_to_be_unknown(engine: Engine) -> None:
     assert (package["goal"], package["contract"], set(package["customer_says"].values())) == ("", [], {""})
     assert package["progress"].startswith("Not known")
     assert package["acceptance"] == "unknown"
+
+
+def broken(*_: Any) -> Any:
+    raise RuntimeError("A defect")
+
+
+def nothing(*_: Any) -> Any:
+    return None
+
+
+@pytest.mark.parametrize("gives", [broken, nothing])
+def test_a_run_stops_and_can_be_read_whatever_its_workflow_s_own_words_and_judgements_are(
+    engine: Engine, gives: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = (*REFUND.contract[:-1], replace(REFUND.contract[-1], judge=gives))
+    defective = replace(REFUND, goal=gives, headline=gives, question=gives, contract=contract)
+    monkeypatch.setattr("runs.workflows.registry.workflows", lambda: {REFUND.name: defective})
+
+    run = engine.run(EXPENSIVE, customer_id="U-89")
+
+    assert run.stop_reason == "approval_required"
+    for package in (last_package(run), case.read(run)):
+        assert (package["contract"][-1]["value"], package["allowed_events"] != []) == ("UNKNOWN", True)
+        assert run.question
 
 
 def test_a_run_that_was_not_entitled_says_that_something_is_withheld(engine: Engine) -> None:
