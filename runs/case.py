@@ -56,7 +56,11 @@ def why_no_follow_up(run: Run, follow_up: FollowUp) -> str:
     """Why this linked run cannot be started from `run` now, as a sentence; empty where it can."""
     if not run.is_final:
         return "Only a run that has ended has follow-ups."
-    return follow_up.why_not(context_now(run))
+    try:
+        return str(follow_up.why_not(context_now(run)) or "")
+    except Exception:
+        log.exception("Whether run %s has the follow-up %s could not be said", run.pk, follow_up.label)
+        return "Whether it can be started could not be said; the error is in the log."
 
 
 def package(
@@ -93,7 +97,7 @@ def package(
         "policy": run.policy,
         "subject": run.subject,
         "title": title(run),
-        "goal": workflow.goal(run.first_input or run.input) if workflow else "",
+        "goal": _goal(workflow, run),
         "input": run.input,
         "requester": run.requester.get_username(),
         "acts_for": run.acts_for,
@@ -217,10 +221,19 @@ def _first_deviation(
     return (f"{wrong['label']}: {wrong['says']}", None) if wrong else ("", None)
 
 
+def _goal(workflow: Workflow | None, run: Run) -> str:
+    """Empty where the workflow cannot say it: a run that stops must be able to say so all the same."""
+    try:
+        return str(workflow.goal(run.first_input or run.input)) if workflow else ""
+    except Exception:
+        log.exception("The goal of run %s could not be put into words", run.pk)
+        return ""
+
+
 def title(run: Run) -> str:
     try:
         if workflow := registry.find(run.workflow):
-            return workflow.headline(run.input)
+            return str(workflow.headline(run.input))
     except Exception:
         # A list of cases must not fail for one of them, whose input an earlier version may have taken.
         log.exception("The headline of run %s could not be put into words", run.pk)

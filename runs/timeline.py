@@ -11,6 +11,15 @@ from runs.workflows import registry
 
 TIMELINE_SHOWN = 120
 TONE_OF_ANSWER: dict[str, str] = {Answer.ACCEPTED: "good", Answer.REJECTED: "bad", Answer.CONTRADICTORY: "bad"}
+# Lines that may hold something of the subject's record, as they are told of somebody who turns out not to be entitled.
+ABOUT_THE_SUBJECT = {
+    "stopped": "Stopped.",
+    "approval_asked": "Put up for approval.",
+    "plan_replaced": "The plan was replaced.",
+    "proposal_refused": "What the agent proposed was not considered.",
+    "handed_over": "The task was handed over.",
+    "effect_compensated": "Undone.",
+}
 # Ends for which the rules have nothing to add.
 ENDED: dict[str, tuple[str, str]] = {
     StopReason.CONTRACT_MET: ("Completed: every assertion is met.", "good"),
@@ -22,12 +31,13 @@ ENDED: dict[str, tuple[str, str]] = {
 
 def timeline(run: Run) -> list[dict[str, Any]]:
     """What happened, newest first, as sentences. `quote` is text that somebody else wrote and nobody vouches for."""
-    steps = run.step_rows.order_by("-seq")
-    if run.stop_reason == StopReason.NOT_AUTHORISED:
+    steps, withheld = run.step_rows.order_by("-seq"), run.stop_reason == StopReason.NOT_AUTHORISED
+    if withheld:
         steps = steps.filter(operation__in=opening_reads(registry.find(run.workflow, run.workflow_version)))
     lines = [_step_line(step) for step in steps[:TIMELINE_SHOWN]]
     events = run.events.select_related("actor", "text_row").order_by("-id")[:TIMELINE_SHOWN]
-    lines += [line for event in events if (line := _event_line(event))]
+    told = [(event, line) for event in events if (line := _event_line(event))]
+    lines += [_withheld(event, line) if withheld else line for event, line in told]
     return sorted(lines, key=lambda line: (line["at"], line["order"]), reverse=True)
 
 
@@ -118,6 +128,14 @@ def _event_line(event: Event) -> dict[str, Any] | None:
         "quote": quote,
         "quote_by": quote_by,
     }
+
+
+def _withheld(event: Event, line: dict[str, Any]) -> dict[str, Any]:
+    """The line without what may have been taken from the subject's record."""
+    content = event.text_row.content() if hasattr(event, "text_row") else {}
+    says_who_may_not = event.kind == "stopped" and content.get("reason") == StopReason.NOT_AUTHORISED
+    says = line["says"] if says_who_may_not else ABOUT_THE_SUBJECT.get(event.kind, line["says"])
+    return {**line, "says": says, "quote": "", "quote_by": ""}
 
 
 def _label(name: Any) -> str:

@@ -103,10 +103,20 @@ def services(name: str, known: Collection[str]) -> dict[str, dict[str, Any]]:
                 raise ImproperlyConfigured(f"{name} lists {word}, and {variable} is not set: put its {what} in.")
         found[word] = {
             "url": web_address(f"{own}_URL"),
-            "token": text(f"{own}_TOKEN"),
+            "token": credential(f"{own}_TOKEN"),
             "callback_secrets": webhook_secrets(f"{own}_CALLBACK_SECRETS"),
         }
     return found
+
+
+def credential(name: str, default: str = "") -> str:
+    """What is sent in a header of each request: nothing that does not fit into one leaves us, or is repeated here."""
+    value = text(name, default)
+    if not value.isascii() or not value.isprintable() or value != value.strip():
+        raise ImproperlyConfigured(
+            f"{name} must be printable ASCII characters, with no space or line break before or after them."
+        )
+    return value
 
 
 def webhook_secrets(name: str) -> list[str]:

@@ -187,7 +187,7 @@ BACK_OFFICE_URL = env.web_address("BACK_OFFICE_URL", "http://127.0.0.1:8801")
 SERVICES: dict[str, Any] = {
     "back_office": {
         "url": BACK_OFFICE_URL,
-        "token": env.text("BACK_OFFICE_TOKEN", "demo-key"),
+        "token": env.credential("BACK_OFFICE_TOKEN", "demo-key"),
         "callback_secrets": env.webhook_secrets("BACK_OFFICE_CALLBACK_SECRETS"),  # none: it does not call back
     },
     "documents": {"folder": env.text("DOCUMENTS_FOLDER", str(DATA_DIR / "documents"))},
@@ -200,7 +200,7 @@ for _service, _address, _model, _limit in (
     ("openai", "https://api.openai.com/v1", "gpt-5.4-mini", "max_completion_tokens"),
 ):
     _name = _service.upper()
-    if _key := env.text(f"{_name}_API_KEY"):
+    if _key := env.credential(f"{_name}_API_KEY"):
         SERVICES[_service] = {"url": env.web_address(f"{_name}_BASE_URL", _address), "token": _key}
         MODELS[_service] = {
             "name": env.text(f"{_name}_MODEL", _model),

@@ -244,3 +244,16 @@ def test_a_service_that_could_not_be_called_is_refused(
     with pytest.raises(ImproperlyConfigured) as refused:
         environment.services("SERVICES", ("back_office",))
     assert str(refused.value) == says
+
+
+@pytest.mark.parametrize("token", ["quiet-win\u00e9ter", "quiet-winter\n", " quiet-winter", "quiet\r\nwinter: 1"])
+def test_a_credential_that_fits_into_no_header_is_refused_at_the_start_and_not_repeated(
+    token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"SERVICES": "loans", "LOANS_URL": "https://loans/", "LOANS_TOKEN": token}.items():
+        monkeypatch.setenv(name, value)
+
+    for read in (lambda: environment.services("SERVICES", ()), lambda: environment.credential("LOANS_TOKEN")):
+        with pytest.raises(ImproperlyConfigured, match=r"^LOANS_TOKEN must be printable ASCII") as refused:
+            read()
+        assert "win" not in str(refused.value)

@@ -40,6 +40,7 @@ from runs.engine.services import service
 from runs.models import Step
 from runs.secrets import known_secrets
 from runs.tools.tool import Call, Result, Tool, ToolFailed
+from runs.workflows.definition import is_the_engines_own
 
 log = logging.getLogger(__name__)
 MARGIN = 5.0  # seconds between a call's deadline and the end of the lease that covers it
@@ -67,6 +68,8 @@ class Planned:
 
 def make(held: Held, planned: Planned) -> None:
     """Commit the intent, make the call, and leave its settlement pending for the next commit."""
+    if is_the_engines_own(planned.learns) and not planned.judges and planned.tool.kind is not StepKind.TURN:
+        raise ValueError(f"What {planned.tool.name} reads was to be kept as {planned.learns!r}, which is the engine's.")
     before = monotonic()  # not later than what is saved as the instant of sending
     held.ledger = held.ledger.reserve(planned.charge)
     if planned.tool.kind is StepKind.WRITE:

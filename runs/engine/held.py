@@ -22,13 +22,12 @@ from runs.models.event import canonical
 from runs.models.run import ledger_as_json
 from runs.secrets import known_secrets
 from runs.workflows import registry
-from runs.workflows.definition import Context
+from runs.workflows.definition import PROPOSAL, Context
 
 if TYPE_CHECKING:
     from runs.engine.calls import Planned
 
 
-PROPOSAL = "proposal"  # the fact that a model's answer is kept as, until it is dealt with
 A_MOMENT = timedelta(seconds=1)
 
 

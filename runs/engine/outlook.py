@@ -25,10 +25,10 @@ from runs.domain.progress import way_of
 from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, HandOver, Proposal, Wait
 from runs.domain.states import Closed, Recovery, StepKind
 from runs.engine.calls import Planned, must_not_be_sent
-from runs.engine.held import PROPOSAL, Held
+from runs.engine.held import Held
 from runs.engine.undoing import next_undo
 from runs.models import Effect as EffectRow
-from runs.workflows.definition import Context, Read, Reading, Workflow, amendment_of
+from runs.workflows.definition import PROPOSAL, Context, Read, Reading, Workflow, amendment_of
 
 
 @dataclass(frozen=True)

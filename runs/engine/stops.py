@@ -68,7 +68,7 @@ def _question(held: Held, reason: StopReason, found: str) -> str:
     if held.workflow is None:
         return found
     try:
-        return held.workflow.question(held.context(), reason, found)
+        return str(held.workflow.question(held.context(), reason, found) or found)
     except Exception:
         log.exception("The question of %s could not be put into words", held.run)
         return found or f"The run stopped: {reason.replace('_', ' ')}. How should it go on?"

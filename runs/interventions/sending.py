@@ -141,7 +141,7 @@ def _deliver(
 ) -> InboxEvent:
     """Put the event into the inbox; the first of two people's as a proposal, which moves nothing yet."""
     shown = stored = redact(payload, known_secrets(), identifiers(run.input))
-    if kind.move is Move.INPUT_CORRECTED:
+    if kind.move in {Move.INPUT_CORRECTED, Move.PLAN_AMENDED}:
         stored = {**shown, "value": clean(payload["value"])}  # what is worked with must be what was typed
     is_proposal = kind.takes_two and seconds is None and not (kind.confirmed_by_requester and asked_for(run, by))
     event = InboxEvent.objects.create(

@@ -2,6 +2,7 @@
 
 from urllib.parse import quote
 
+from runs.domain.effects import names_otherwise
 from runs.domain.errors import Failure
 from runs.domain.states import StepKind
 from runs.tools.receipts import Keeper, content, field, records
@@ -22,9 +23,10 @@ REFUNDS = Keeper(
 
 
 def _check_authority(service: Service, call: Call, until: float) -> Result:
-    _, data = service.request(
-        "GET", "/authority", params={"user": call.params["user"], "order": call.params["order_id"]}, until=until
-    )
+    about = {"user": call.params["user"], "order": call.params["order_id"]}
+    _, data = service.request("GET", "/authority", params=about, until=until)
+    if names_otherwise(data, about):
+        raise ToolFailed(Failure("invalid_output", "The answer is about another person or another order."))
     allowed = field(data, "allowed", bool)
     says = f"{call.params['user']} {'may' if allowed else 'may not'} act on order {call.params['order_id']}"
     return Result(content(data), says, reference=f"authority/{call.params['user']}/{call.params['order_id']}")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from runs.domain.effects import names
+from runs.domain.effects import names, names_otherwise
 from runs.domain.errors import Failure
 from runs.domain.states import StepKind
 from runs.tools import receipts
@@ -27,6 +27,8 @@ def _check_authority(service: Service, call: Call, until: float) -> Result:
     asked = {"user": user, "participant": participant_id}
     _, data = service.request("GET", f"/events/{_segment(event_id)}/authority", params=asked, until=until)
     _about_this(data, {"event_id": event_id, "participant_id": participant_id})
+    if names_otherwise(data, {"user": user}):
+        raise receipts.invalid_output("The answer is about another person.")
     allowed = receipts.field(data, "allowed", bool)
     says = f"{user} {'may' if allowed else 'may not'} act for participant {participant_id} at event {event_id}"
     return Result(receipts.content(data), says, reference=f"authority/{user}/{event_id}/{participant_id}")

@@ -14,6 +14,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
 import stat
 import unicodedata
 from collections.abc import Iterator
@@ -27,9 +28,13 @@ from runs.tools.tool import ToolFailed
 
 MOST_BYTES = 1_000_000  # of one file
 LONGEST_PART = 200  # bytes of one part of a name
+LONGEST_NAME = 1000  # characters of all of it
 AT_A_TIME = 64_000  # bytes between two looks at the clock
 LOOK_EVERY = 0.01  # seconds, for somebody else's lock
 PART = ".part"  # what is being written; under the lock it is nobody else's
+
+# Letters, marks and signs that count as printable, and of which nothing is seen.
+BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 BELOW = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -154,10 +159,14 @@ class Folder:
 
 def parts(name: object) -> list[str]:
     """The parts of a name, none of which leads anywhere but down, or looks like something else than it is."""
+    if isinstance(name, str) and len(name) > LONGEST_NAME:
+        raise refused(f"{quoted(name)} is too long: a name has at most {LONGEST_NAME} characters.")
     found = name.split("/") if isinstance(name, str) else [""]
     for part in found:
         if not part or part.startswith("."):
             raise refused(f"{quoted(name)} leads nowhere below the folder: no part may be empty or begin with a dot.")
+        if part != part.strip() or BLANK.search(part):
+            raise refused(f"{quoted(name)} begins or ends with a space, or looks like it: give the file another name.")
         if not part.isprintable():
             raise refused(f"{quoted(name)} holds a character that cannot be seen: give the file another name.")
         if unicodedata.normalize("NFC", part) != part:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from runs.domain.effects import names
+from runs.domain.effects import names, names_otherwise
 from runs.domain.states import StepKind
 from runs.tools import receipts
 from runs.tools.tool import Call, Result, Service, Tool
@@ -35,8 +35,8 @@ def digest_of(sections: Sequence[Mapping[str, Any]]) -> str:
 def _read_assignment(service: Service, call: Call, until: float) -> Result:
     report_id, user = call.params["report_id"], call.params["user"]
     _, data = service.request("GET", f"/assignments/{_segment(report_id)}", params={"user": user}, until=until)
-    if not names(data, {"report_id": report_id}):
-        raise receipts.invalid_output("The answer is about another report.")
+    if not names(data, {"report_id": report_id}) or names_otherwise(data, {"user": user}):
+        raise receipts.invalid_output("The answer is about another person or another report.")
     allowed = receipts.field(data, "allowed", bool)
     says = f"{user} {'may' if allowed else 'may not'} write report {report_id}"
     return Result(receipts.content(data), says, reference=f"assignments/{report_id}")

@@ -150,6 +150,14 @@ def amendment_of(key: str) -> str:
     return f"amendment of {key}"
 
 
+PROPOSAL = "proposal"  # the fact that a model's answer is kept as, until it is dealt with
+
+
+def is_the_engines_own(fact: str) -> bool:
+    """Whether the engine keeps something of its own under such a name: what it goes by, no workflow reads."""
+    return fact == PROPOSAL or fact.startswith(("amendment of ", "standing of "))
+
+
 @dataclass(frozen=True)
 class Scope:
     """A narrower contract: what is left out of it."""
@@ -248,6 +256,10 @@ class Workflow:
         for what, given in (("reads the fact", facts), ("has the assertion", judged)):
             if twice := [name for name, times in Counter(given).items() if times > 1]:
                 raise ValueError(f"Workflow {self.name!r} {what} {twice[0]!r} twice.")
+        if taken := [fact for fact in facts if is_the_engines_own(fact)]:
+            raise ValueError(
+                f"Workflow {self.name!r} reads the fact {taken[0]!r}, which is a name of the engine's own."
+            )
         assertions = set(judged)
         for name, scope in self.scopes.items():
             if unknown_ones := scope.drops - assertions:
@@ -316,7 +328,10 @@ class Workflow:
 
 def _judged(assertion: Assertion, context: Context) -> Judgement:
     try:
-        return assertion.judge(context)
+        judged = assertion.judge(context)
+        if isinstance(judged, Judgement):
+            return judged
+        raise TypeError(f"{type(judged).__name__} is no judgement")
     except Exception as problem:
         log.exception("Assertion %s could not be judged", assertion.name)
         return unknown(f"could not be judged ({type(problem).__name__})")

@@ -9,6 +9,8 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from runs.domain.errors import DomainError
+from runs.domain.redaction import redact_text
+from runs.secrets import known_secrets
 from runs.workflows.definition import Workflow
 
 
@@ -58,7 +60,7 @@ def _declared(path: str) -> Workflow:
             cure = "install its package into this environment, or correct the name"
             raise ImproperlyConfigured(f"WORKFLOWS names {path}, and there is no module {missing}: {cure}.") from None
         raise _broken(path, problem) from problem
-    except Exception as problem:  # whatever somebody else's module does when it is imported
+    except (Exception, SystemExit) as problem:  # whatever somebody else's module does when it is imported
         raise _broken(path, problem) from problem
     workflow = getattr(module, "WORKFLOW", None)
     if workflow is None:
@@ -73,8 +75,9 @@ def _declared(path: str) -> Workflow:
     return workflow
 
 
-def _broken(path: str, problem: Exception) -> ImproperlyConfigured:
-    said = " ".join(str(problem).split())[:500].removesuffix(".")
+def _broken(path: str, problem: BaseException) -> ImproperlyConfigured:
+    # What it was given, it may repeat.
+    said = redact_text(" ".join(str(problem).split()), known_secrets())[:500].removesuffix(".")
     # That is how declarations are refused, in a sentence of their own.
     refused = isinstance(problem, ValueError | DomainError) and bool(said)
     what = said if refused else f"{type(problem).__name__}: {said}".removesuffix(": ")
@@ -84,7 +87,7 @@ def _broken(path: str, problem: Exception) -> ImproperlyConfigured:
     )
 
 
-def _where(path: str, problem: Exception) -> str:
+def _where(path: str, problem: BaseException) -> str:
     """The innermost line of the module's own package that `problem` came by: " (loans/tools.py, line 9)", say."""
     if isinstance(problem, SyntaxError) and problem.filename:
         return f" ({problem.filename}, line {problem.lineno})"

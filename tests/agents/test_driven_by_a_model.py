@@ -114,6 +114,18 @@ def test_each_turn_is_on_record_with_its_prompt_its_model_and_its_use(driven: Dr
     assert KEY not in str([asked, answer])
 
 
+def test_a_secret_of_the_product_that_a_source_repeats_is_not_passed_on_to_the_model(
+    driven: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = "quiet&winter-lake"  # nothing but its being known tells that it is one
+    monkeypatch.setitem(CONFIGURED, driven.service, replace(CONFIGURED[driven.service], secrets=(token,)))
+    answers(monkeypatch, "/orders/B456", with_field(note=f"Sent by {token} today"))
+
+    assert stopped_as(driven.run("B456", SUBMIT)) == ("COMPLETED", "contract_met")
+    assert "Sent by [removed] today" in driven.record()
+    assert "winter-lake" not in str(driven.provider.asked)
+
+
 def test_a_write_that_needs_a_person_waits_for_one_however_sure_the_model_is(driven: Driven) -> None:
     run = driven.run("C204", SUBMIT)
 

@@ -27,6 +27,7 @@ from runs.domain.effects import (
     put_up,
     still_answers,
     still_contradicted,
+    undone_elsewhere,
     what_a_failure_means,
 )
 from runs.domain.errors import CLASS_OF_CODE, Failure
@@ -250,3 +251,15 @@ def test_what_waits_for_a_decision_is_what_was_put_up_and_not_decided_about() ->
     assert put_up(others) is None
     again = effect(EffectState.ABSENT, approval_expires_at=until)
     assert put_up([again]) is again  # sent before, proven absent, and put up anew
+
+
+@pytest.mark.parametrize("state", EffectState)
+def test_only_what_took_effect_can_have_been_undone_by_somebody_else(state: EffectState) -> None:
+    there = effect(state, times_sent=1, receipt={"request_id": "R789"})
+    if state is EffectState.CONFIRMED:
+        assert undone_elsewhere(there) == replace(there, state=EffectState.COMPENSATED)
+    else:
+        with pytest.raises(EffectError) as refused:
+            undone_elsewhere(there)
+        assert str(refused.value) == f"The write refund-1 is {state.value}, not confirmed."
+        assert refused.value.field == "effect"

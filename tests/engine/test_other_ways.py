@@ -4,6 +4,7 @@ The sources are functions in this process; the engine, the rules and the record 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,10 +19,10 @@ from runs.domain.states import StepKind
 from runs.engine.advance import advance
 from runs.models import Run
 from runs.tools.tool import Call, Result, Tool, ToolFailed
-from runs.workflows.definition import Context, Workflow
+from runs.workflows.definition import Context, Reading, Workflow
 from runs.workflows.refund_request import WORKFLOW as REFUND
 from tests.engine.conftest import Engine
-from tests.engine.library import SHELVES, Library, on
+from tests.engine.library import SHELVES, Library, on, workflow
 
 
 def one_after_the_other(c: Context) -> Proposal:
@@ -377,3 +378,16 @@ def test_a_person_may_have_it_looked_at_before_its_time(
     run = engine.send(run, "resumed_after_review", "alice", reason="It came in this morning.")
 
     assert (run.outcome, library.asked) == ("COMPLETED", ["north", "north", "check Emma"])
+
+
+@pytest.mark.parametrize("own", ["proposal", "amendment of loan-1-Emma", "standing of loan-1-Emma"])
+def test_what_a_source_answers_never_stands_in_the_place_of_what_the_engine_keeps_itself(
+    own: str, made: Callable[..., Run], library: Library
+) -> None:
+    searching = workflow(library, one_after_the_other).operations["search"]
+    assert isinstance(searching, Reading)
+
+    run = made(one_after_the_other, operations={"search": replace(searching, fact=lambda c, given: own)})
+
+    assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", "unforeseen_error")
+    assert (library.asked, run.facts.filter(name=own).exists()) == ([], False)

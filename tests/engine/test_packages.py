@@ -1,6 +1,7 @@
 """The package that a person receives says what the record says, for every way in which a run stops short."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,9 @@ from runs.domain.errors import Failure
 from runs.domain.package import LIMIT, size
 from runs.interventions import sending
 from runs.models import Run
+from runs.timeline import timeline
 from runs.tools.tool import ToolFailed
+from runs.workflows.refund_request import WORKFLOW as REFUND
 from tests.engine.conftest import PLANTED, Engine, assert_sound
 from tests.engine.test_hostile_answers import Answered, answers, fails, found, with_field
 from tests.people import person
@@ -228,6 +231,20 @@ def test_when_the_entitlement_is_withdrawn_after_a_write_was_proven_absent_its_p
         assert of_the_order.lower() not in str(package).lower()
 
 
+def test_when_the_entitlement_is_withdrawn_the_timeline_tells_nothing_of_the_order_either(engine: Engine) -> None:
+    run = engine.run(EXPENSIVE, customer_id="U-89", policy="overconfident")
+    assert "100.00 EUR" in str(timeline(run))
+    engine.back_office.change_order(EXPENSIVE, customer="U-99")
+
+    run = engine.send(run, "approval_granted", "supervisor", run.effects.get().plan_digest)
+
+    assert run.stop_reason == "not_authorised"
+    told = timeline(run)
+    assert [line["says"] for line in told if "U-89" in line["says"]]
+    for of_the_order in ("espresso", "EUR", "v3", "version 1", "R789", "supervisor ("):
+        assert of_the_order not in str(told)
+
+
 # What a package says of how a run went
 
 
@@ -300,6 +317,30 @@ def test_what_cannot_be_known_is_said_to_be_unknown(engine: Engine) -> None:
     assert (package["goal"], package["contract"], set(package["customer_says"].values())) == ("", [], {""})
     assert package["progress"].startswith("Not known")
     assert package["acceptance"] == "unknown"
+
+
+def broken(*_: Any) -> Any:
+    raise RuntimeError("A defect")
+
+
+def nothing(*_: Any) -> Any:
+    return None
+
+
+@pytest.mark.parametrize("gives", [broken, nothing])
+def test_a_run_stops_and_can_be_read_whatever_its_workflow_s_own_words_and_judgements_are(
+    engine: Engine, gives: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = (*REFUND.contract[:-1], replace(REFUND.contract[-1], judge=gives))
+    defective = replace(REFUND, goal=gives, headline=gives, question=gives, contract=contract)
+    monkeypatch.setattr("runs.workflows.registry.workflows", lambda: {REFUND.name: defective})
+
+    run = engine.run(EXPENSIVE, customer_id="U-89")
+
+    assert run.stop_reason == "approval_required"
+    for package in (last_package(run), case.read(run)):
+        assert (package["contract"][-1]["value"], package["allowed_events"] != []) == ("UNKNOWN", True)
+        assert run.question
 
 
 def test_a_run_that_was_not_entitled_says_that_something_is_withheld(engine: Engine) -> None:

@@ -162,6 +162,13 @@ def test_an_approval_of_the_plan_before_the_change_does_not_count(
     assert library.lent == {}
 
 
+def test_what_is_changed_is_what_was_typed_also_where_it_looks_like_a_secret(engine: Engine, waiting: Run) -> None:
+    run = amend(engine, waiting, "alice", "book", "The password: a novel")
+
+    assert run.effects.order_by("-planned_at")[0].plan["params"]["book"] == "The password: a novel"
+    assert "a novel" not in str([event.text_row.content() for event in run.events.filter(kind="event_received")])
+
+
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [

@@ -57,6 +57,10 @@ assert SUBMIT.undo
             "the tool 'read_order' stands under the name 'read_it'.",
         ),
         ({"reads": (*READS, READS[-1])}, "reads the fact 'policies' twice."),
+        (
+            {"reads": (*READS, replace(READS[-1], fact="proposal"))},
+            "reads the fact 'proposal', which is a name of the engine's own.",
+        ),
         ({"contract": (*WORKFLOW.contract, WORKFLOW.contract[0])}, "has the assertion 'authorised' twice."),
         (
             {"operations": {SUBMIT_REFUND.name: replace(SUBMIT, amendable=True)}},

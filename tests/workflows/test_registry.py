@@ -45,6 +45,22 @@ def test_a_workflow_of_any_package_is_found_beside_those_that_come_along(package
     assert (list(found), problems) == (["refund_request", "lending"], {})
 
 
+def test_what_a_module_says_when_it_breaks_holds_no_secret_of_the_installation(
+    package: Callable[[str], str], settings: Settings
+) -> None:
+    settings.SERVICES = {**settings.SERVICES, "loans": {"url": "http://127.0.0.1:1", "token": "quiet-winter-lake"}}
+    source = "from django.conf import settings\nraise ValueError(f'no loans with {settings.SERVICES}')\n"
+
+    sentence = said(package(source))
+
+    assert "no loans with" in sentence
+    assert "quiet-winter-lake" not in sentence
+
+
+def test_a_module_that_ends_the_process_when_it_is_imported_ends_nothing(package: Callable[[str], str]) -> None:
+    assert "flow.py, line 1): SystemExit: 3. Correct it there" in said(package("raise SystemExit(3)\n"))
+
+
 def test_a_module_that_is_named_twice_is_one() -> None:
     assert registry.load([REFUND, REFUND]) == ({"refund_request": registry.workflows()["refund_request"]}, {})
 
