@@ -168,8 +168,8 @@ def _refused(s: Situation) -> Verdict | None:
 
 
 def _met(s: Situation) -> Verdict | None:
-    # Where nothing was written, what permits the run has to hold now: facts of before the last stop complete nothing.
-    permitted = bool(s.effects) or s.facts is FactsState.COMPLETE
+    # Where nothing took effect, what permits the run has to hold now: facts of before the last stop complete nothing.
+    permitted = EffectState.CONFIRMED in s.effects or s.facts is FactsState.COMPLETE
     met = s.contract is Value.MET and permitted and s.open_effect is None and s.undo is Recovery.NONE
     return _stop(StopReason.CONTRACT_MET) if met else None
 

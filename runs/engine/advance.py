@@ -36,7 +36,6 @@ from runs.workflows import registry
 
 log = logging.getLogger(__name__)
 PROPOSED = {StopReason.QUESTION_ASKED, StopReason.SOURCES_EXHAUSTED}  # by the policy itself
-KEEPS_THE_PROPOSAL = {StopReason.PAUSED}  # what a model proposed is still to be done afterwards
 
 
 def advance(run_id: UUID) -> bool:
@@ -110,8 +109,6 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                     _charge(held, outlook)
                 if verdict.reason is StopReason.RESULT_PENDING:
                     _wait(held, outlook)
-                if verdict.reason not in KEEPS_THE_PROPOSAL:
-                    held.take_up()
                 stop(held, verdict.reason, outlook.found, verdict.rule)
             case Kind.RETRY:
                 again_at = _retry_at(held)
@@ -239,6 +236,8 @@ def _refute(held: Held, outlook: Outlook) -> None:
     """The policy claims completion and the contract does not bear it out: recorded, charged, and on with the rest."""
     claim = outlook.next.proposal
     assert isinstance(claim, Claim)
+    if held.state is State.RECEIVED:
+        held.move(Move.STARTED)
     if held.state is not State.VALIDATING:
         held.move(Move.VALIDATION_DUE)
     held.move(Move.CONTRACT_NOT_MET)

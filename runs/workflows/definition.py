@@ -316,7 +316,8 @@ class Workflow:
 
 def _judged(assertion: Assertion, context: Context) -> Judgement:
     try:
-        return assertion.judge(context)
+        judged: object = assertion.judge(context)
     except Exception as problem:
         log.exception("Assertion %s could not be judged", assertion.name)
-        return unknown(f"could not be judged ({type(problem).__name__})")
+        judged = problem
+    return judged if isinstance(judged, Judgement) else unknown(f"could not be judged ({type(judged).__name__})")

@@ -235,8 +235,17 @@ def test_what_a_workflow_says_against_a_follow_up_is_told(engine: Engine, ended:
 
 
 def test_what_a_second_person_confirmed_is_not_also_let_go(
-    engine: Engine, stuck: Run, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, made: Callable[..., Run], library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Not even where the run ends by it at once, with nothing read or written in between."""
+    library.answers = {"north": ["Emma"]}
+
+    def script(c: Context) -> Proposal:
+        return Act("lend", {"book": "Emma"}) if "shelf north" in c.facts and not library.lent else searches(c)
+
+    run = made(script, contract=CONTRACT, scopes=SCOPES, checks=lambda c: ())
+    run = engine.send(run, "approval_granted", "bob", run.effects.get().plan_digest)
+    assert run.stop_reason == "question_asked"
     settled: list[list[int]] = []
     commit = engine_commit.commit
 
@@ -245,10 +254,10 @@ def test_what_a_second_person_confirmed_is_not_also_let_go(
         return commit(lease, run, pending, **how)
 
     monkeypatch.setattr(engine_commit, "commit", committed)
-    proposed = sending.send(stuck.pk, "scope_narrowed", person("alice"), NARROW)
-    run = engine.send(stuck, "scope_narrowed", "support", str(proposed.pk), **NARROW)
+    proposed = sending.send(run.pk, "scope_narrowed", person("alice"), NARROW)
+    run = engine.send(run, "scope_narrowed", "support", str(proposed.pk), **NARROW)
 
-    assert {event.result for event in run.inbox.all()} == {"applied"}
+    assert (run.outcome, {event.result for event in run.inbox.all()}) == ("COMPLETED", {"applied"})
     assert all(len(ids) == len(set(ids)) for ids in settled), settled
 
 
