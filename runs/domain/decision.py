@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from runs.domain.budget import STOP_REASON, Dimension
 from runs.domain.contract import Value
-from runs.domain.effects import SENDABLE, EffectState
+from runs.domain.effects import EffectState
 from runs.domain.errors import ErrorClass, Failure
 from runs.domain.states import Closed, Recovery, StopReason
 
@@ -168,10 +168,10 @@ def _refused(s: Situation) -> Verdict | None:
 
 
 def _met(s: Situation) -> Verdict | None:
-    # Where nothing was written, what permits the run has to be known to hold now: neither facts of before the last stop
-    # nor a judgement that nobody could make completes anything, and a write that is only planned permits nothing.
-    written = bool(s.effects - SENDABLE)
-    permitted = written or (s.facts is FactsState.COMPLETE and s.authorised is s.eligible is Value.MET)
+    # Where nothing took effect, what permits the run has to be known to hold now: neither facts of before the last stop
+    # nor a judgement that nobody could make completes anything.
+    holds = s.facts is FactsState.COMPLETE and s.authorised is s.eligible is Value.MET
+    permitted = EffectState.CONFIRMED in s.effects or holds
     met = s.contract is Value.MET and permitted and s.open_effect is None and s.undo is Recovery.NONE
     return _stop(StopReason.CONTRACT_MET) if met else None
 

@@ -6,6 +6,7 @@ sending again is permitted once per proof of absence, with the same key and the 
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -157,9 +158,10 @@ class Effect:
 
 
 def put_up(effects: Iterable[Effect]) -> Effect | None:
-    """The write that was put before a person and not decided about yet; None where there is none."""
-    waiting = (effect for effect in effects if effect.state in SENDABLE and not effect.approved_digest)
-    return next((effect for effect in waiting if effect.approval_expires_at), None)
+    """The write that was put before a person, the last time, and not decided about yet; None where there is none."""
+    undecided = [effect for effect in effects if effect.state in SENDABLE and not effect.approved_digest]
+    waiting = [(effect.approval_expires_at, effect) for effect in undecided if effect.approval_expires_at]
+    return max(waiting, key=lambda one: one[0])[1] if waiting else None
 
 
 def approval_is_valid(effect: Effect, now: datetime) -> bool:
@@ -188,6 +190,16 @@ class Permit(StrEnum):
 
     FIRST = "first"  # it never was
     PROVEN_ABSENT = "proven_absent"  # the authority has shown that it is not there: once per proof
+
+
+def made_anew(key: str, number: int) -> str:
+    """The operation key of a write that takes the place of one under `key`, which was sent for something else."""
+    return f"{key}~{number}"
+
+
+def first_key(key: str) -> str:
+    """The key as its workflow made it, of a write that may have been made anew; no workflow's own looks like that."""
+    return re.sub(r"~\d+\Z", "", key)
 
 
 def binding_of(plan: WritePlan) -> str:

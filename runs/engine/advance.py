@@ -35,7 +35,6 @@ from runs.models import Run
 from runs.workflows import registry
 
 log = logging.getLogger(__name__)
-KEEPS_THE_PROPOSAL = {StopReason.PAUSED}  # what a model proposed is still to be done afterwards
 
 
 def advance(run_id: UUID) -> bool:
@@ -109,8 +108,6 @@ def _carry_on(held: Held, slice_ends: float) -> bool:
                     _charge(held, outlook)
                 if verdict.reason is StopReason.RESULT_PENDING:
                     _wait(held, outlook)
-                if verdict.reason not in KEEPS_THE_PROPOSAL:
-                    held.take_up()
                 stop(held, verdict.reason, outlook.found, verdict.rule)
             case Kind.RETRY:
                 again_at = _retry_at(held)
@@ -238,6 +235,8 @@ def _refute(held: Held, outlook: Outlook) -> None:
     """The policy claims completion and the contract does not bear it out: recorded, charged, and on with the rest."""
     claim = outlook.next.proposal
     assert isinstance(claim, Claim)
+    if held.state is State.RECEIVED:
+        held.move(Move.STARTED)
     if held.state is not State.VALIDATING:
         held.move(Move.VALIDATION_DUE)
     held.move(Move.CONTRACT_NOT_MET)

@@ -89,7 +89,7 @@ def _mark_as_sent(held: Held, planned: Planned) -> None:
     effect = planned.effect
     assert effect
     permit = may_send(effect, terms_of(planned.tool), held.now())
-    if not effect.times_sent and any(known.times_sent for known in held.effects):
+    if not effect.times_sent and Dimension.STATUS_CHECKS in held.ledger.lines:
         assert held.workflow
         held.ledger = held.ledger.for_another_write(held.workflow.planned(Dimension.STATUS_CHECKS))
     held.put(

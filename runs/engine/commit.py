@@ -135,14 +135,13 @@ RARE = {
            approved_at timestamptz, approval_expires_at timestamptz, sent_at timestamptz, times_sent int, look_ups int,
            last_answer text, answered_at timestamptz, next_look_at timestamptz, receipt jsonb, reason text)
     ON CONFLICT (operation_key) DO UPDATE
-       SET binding = excluded.binding, state = excluded.state, plan = excluded.plan,
+       SET run_id = excluded.run_id, binding = excluded.binding, state = excluded.state, plan = excluded.plan,
            plan_digest = excluded.plan_digest, planned_at = excluded.planned_at,
            approved_digest = excluded.approved_digest, approved_by_id = excluded.approved_by_id,
            approved_at = excluded.approved_at, approval_expires_at = excluded.approval_expires_at,
            sent_at = excluded.sent_at, times_sent = excluded.times_sent, look_ups = excluded.look_ups,
            last_answer = excluded.last_answer, answered_at = excluded.answered_at,
            next_look_at = excluded.next_look_at, receipt = excluded.receipt, reason = excluded.reason
-     WHERE runs_effect.run_id = excluded.run_id
 )""",
     "handoffs": """, handoff AS (
     INSERT INTO runs_handoff (run_id, version, package, made_at)

@@ -4,13 +4,16 @@ An event was validated and authorised when it was accepted; here it is held agai
 once, and marked. One that is no longer possible is refused with its reason and changes nothing.
 """
 
+import logging
 from dataclasses import replace
 from datetime import timedelta
+
+from django.db import DatabaseError, InterfaceError
 
 from runs import case
 from runs.domain.budget import BudgetError, Dimension
 from runs.domain.contract import Fact
-from runs.domain.effects import SENDABLE, UNSENT, Answer, Effect, EffectState, put_up, still_answers
+from runs.domain.effects import SENDABLE, UNSENT, Answer, Effect, EffectState, first_key, put_up, still_answers
 from runs.domain.errors import DomainError
 from runs.domain.interventions import CATALOGUE, EventKind, Sender, why_not
 from runs.domain.progress import Gain
@@ -21,6 +24,8 @@ from runs.engine.held import Held
 from runs.models import InboxEvent
 from runs.workflows.definition import amended_value, amendment_of
 
+log = logging.getLogger(__name__)
+
 
 class NotPossible(Exception):
     """The event came too late, or is about something that is not so any more."""
@@ -29,7 +34,7 @@ class NotPossible(Exception):
 def read_inbox(held: Held) -> None:
     held.inbox_seen = held.arrived
     for event in held.open_inbox():
-        refusal = ""
+        refusal, before = "", held.as_it_is()
         try:
             if event.name == Move.LATE_RESULT:
                 _take_late_result(held, event)
@@ -37,6 +42,14 @@ def read_inbox(held: Held) -> None:
                 _apply(held, event)
         except NotPossible as reason:
             refusal = str(reason)
+        except (DatabaseError, InterfaceError):
+            raise
+        except Exception as problem:
+            # No worker would ever get past it, to what was sent after it.
+            log.exception("Run %s could not take in the event %s", held.lease.run, event.name)
+            refusal = f"It could not be carried out: an unforeseen error ({type(problem).__name__}) is in the log."
+        if refusal:
+            held.go_back_to(before)
         result = InboxEvent.Result.REFUSED if refusal else InboxEvent.Result.APPLIED
         held.pending.inbox += [
             {"id": number, "result": result, "result_reason": refusal}
@@ -89,7 +102,8 @@ def _apply(held: Held, event: InboxEvent) -> None:
                 held.run.cancel_requested = False  # a person looked, and keeps what was done
             # An undoing that stopped short is decided about again: else nobody could ever keep what it cannot undo.
             held.run.undoing, held.run.recovery = False, Recovery.NONE
-            held.progress = held.progress.reviewed()
+            # Only who looked at it lets what was rejected be put up again.
+            held.progress = replace(held.progress.reviewed(), rejected={})
     if kind.asks_authority:
         held.asked = _who_pays(held, kind)
     if kind.puts_up_again:
@@ -163,7 +177,7 @@ def _amend(held: Held, event: InboxEvent) -> None:
     """Change one argument of the write that waits, from the next time it is planned on."""
     assert held.workflow
     effect = _decided(held, event)
-    name, field = amendment_of(effect.key), event.payload["field"]
+    name, field = amendment_of(first_key(effect.key)), event.payload["field"]
     by = event.actor.get_username() if event.actor else ""
     schema = held.workflow.operations[effect.plan.operation].arguments["properties"][field]
     before = held.facts[name].data["changes"] if name in held.facts else {}
@@ -207,7 +221,6 @@ def _who_pays(held: Held, kind: EventKind) -> Dimension | None:
 
 def _forget_approvals(held: Held) -> None:
     """An approval that lapsed or was refused does not come back to life: the plan is put up again."""
-    held.progress = replace(held.progress, rejected={})
     for effect in held.effects:
         if effect.state in SENDABLE:
             state = EffectState.PLANNED if effect.state in UNSENT else effect.state

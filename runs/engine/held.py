@@ -1,6 +1,7 @@
 """A run in a worker's hands: what was loaded, what has changed since, and how it is written back."""
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -97,7 +98,7 @@ class Held:
     def _answer(self) -> Mapping[str, Any] | None:
         """What a model proposed and nobody has dealt with yet."""
         fact = self.facts.get(PROPOSAL)
-        return fact.data if fact and fact.data["turn"] > self.progress.taken_up else None
+        return fact.data if fact and fact.data.get("turn", 0) > self.progress.taken_up else None
 
     def take_up(self) -> None:
         """What a model proposed, if it did, is dealt with: the same answer leads to nothing a second time."""
@@ -145,7 +146,9 @@ class Held:
     def put(self, effect: Effect) -> None:
         """Take `effect` as the current version of the write with its key."""
         self.changes += 1
-        self.effects = [*(known for known in self.effects if known.key != effect.key), effect]
+        others = [known for known in self.effects if known.key != effect.key]
+        # In the order in which they are read back, whichever of them changed last.
+        self.effects = sorted([*others, effect], key=lambda known: known.planned_at)
         plan = clean(asdict(effect.plan))
         self.pending.effects[effect.key] = {
             "operation_key": effect.key,
@@ -202,8 +205,8 @@ class Held:
     def _evaluated(self) -> Evaluation:
         """The contract on what is known now. One that was evaluated a moment ago on the same is not evaluated again."""
         assert self.workflow
-        run, now = self.run, self.now()
-        known = (self.changes, run.stretch, run.scope, run.acts_for, self.progress.claims)
+        run, now, so_far = self.run, self.now(), self.progress
+        known = (self.changes, run.stretch, run.scope, run.acts_for, so_far.claims, so_far.rejected, self._closed())
         if self._judged is None or self._judged[0] != known or now - self._judged[1] > A_MOMENT:
             self._judged = known, now, self.workflow.judge(self.context())
         return self._judged[2]
@@ -220,6 +223,14 @@ class Held:
         run = self.run
         run.outcome = run.stop_reason = run.question = ""
         run.stopped_at = run.answer_by = None
+
+    def as_it_is(self) -> dict[str, Any]:
+        """What `go_back_to` needs to undo, here and nowhere else, whatever is done after this."""
+        pending = Pending(**{name: copy(given) for name, given in vars(self.pending).items()})
+        return {**vars(self), "run": copy(self.run), "facts": dict(self.facts), "pending": pending}
+
+    def go_back_to(self, before: dict[str, Any]) -> None:
+        vars(self).update(before)
 
     # Writing it back
 

@@ -1,6 +1,5 @@
 """Where a held run stands at a step boundary and what would be done next: what a decision rests on. Changes nothing."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -8,6 +7,7 @@ from typing import Any
 
 from runs.agents.policies import MODELS, Unfit, propose
 from runs.domain.budget import CLAIM, FIRST_WRITE, READ, RESEND, SCHEDULED_LOOK_UP, BudgetExceeded, Charge, Dimension
+from runs.domain.compensation import UNDO
 from runs.domain.contract import Judgement, Value
 from runs.domain.decision import FactsState, NextStep, OpenEffect, Situation
 from runs.domain.effects import (
@@ -20,6 +20,9 @@ from runs.domain.effects import (
     WritePlan,
     approval_is_valid,
     binding_of,
+    first_key,
+    made_anew,
+    names_otherwise,
 )
 from runs.domain.progress import way_of
 from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, HandOver, Proposal, Wait
@@ -29,6 +32,8 @@ from runs.engine.held import Held
 from runs.engine.undoing import next_undo
 from runs.models import Effect as EffectRow
 from runs.workflows.definition import PROPOSAL, Context, Read, Reading, Workflow, amendment_of
+
+LONGEST_WRITE = 100  # characters of an operation key: there is room for its being made anew, and undone
 
 
 @dataclass(frozen=True)
@@ -192,9 +197,11 @@ def _act(held: Held, workflow: Workflow, context: Context, name: str, arguments:
             return Next(NextStep.READ, READ, call, found=says, closed=Closed(failed_of))
         return Next(NextStep.READ, READ, call)
     key, changed_by = operation.key(context, arguments), ""
+    if says := _not_ours(held, key):
+        return _unfit(context, says)
     if amendment := context.facts.get(amendment_of(key)):
         arguments, changed_by = {**arguments, **amendment.data["changes"]}, f"{amendment.data['by']} changed it"
-        if not workflow.validators[name].is_valid(arguments):
+        if not workflow.validators[name].is_valid(arguments) or names_otherwise(arguments, context.input):
             return Next(NextStep.ASK, CLAIM, found="What was changed does not fit the rest of what is proposed.")
     if says := operation.not_now(context, arguments):
         return _unfit(context, says)
@@ -258,6 +265,14 @@ def _kind_of(failed: Planned | None) -> NextStep:
     return NextStep.WRITE if failed and failed.tool.kind is StepKind.WRITE else NextStep.READ
 
 
+def _not_ours(held: Held, key: str) -> str:
+    """Why a write of this run cannot go by this key, as a sentence; empty where it can."""
+    if not key or len(key) > LONGEST_WRITE or first_key(key) != key or key.startswith(UNDO):
+        return f"A write cannot go by the operation key {key[:LONGEST_WRITE]!r}."
+    taken = not held.effect(key) and EffectRow.objects.filter(operation_key=key).exists()
+    return f"The operation key {key!r} belongs to another run." if taken else ""
+
+
 def _left_open_before(held: Held) -> str:
     """The rule that asks for a person where an earlier run for the same subject ended with its write unknown."""
     run = held.run
@@ -270,13 +285,12 @@ def _left_open_before(held: Held) -> str:
 
 def effect_for(context: Context, plan: WritePlan, key: str) -> Effect:
     """The write as it would be made: the one planned before, or a new one where that went out with other parameters."""
-    made_anew = re.compile(re.escape(key) + r"(-\d+)?")
-    current = next((effect for effect in reversed(context.effects) if made_anew.fullmatch(effect.key)), None)
+    current = next((effect for effect in reversed(context.effects) if first_key(effect.key) == key), None)
     if current is None:
         return Effect(key, EffectState.PLANNED, plan, context.now)
     again = replace(current, plan=plan)
     if current.state in SENDABLE and current.binding not in {"", binding_of(plan)}:
-        return Effect(f"{key}-{len(context.effects) + 1}", EffectState.PLANNED, plan, context.now)
+        return Effect(made_anew(key, len(context.effects) + 1), EffectState.PLANNED, plan, context.now)
     # A key is kept from its first use on: when it was planned stays, also where the plan was renewed.
     is_new = again.digest != current.digest and not current.times_sent
     return replace(again, planned_at=context.now) if is_new else again

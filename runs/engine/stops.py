@@ -13,6 +13,7 @@ from runs.models import InboxEvent, Step
 
 log = logging.getLogger(__name__)
 WITHOUT_HANDOFF = {Outcome.COMPLETED, Outcome.CANCELLED}
+KEEPS_THE_PROPOSAL = {StopReason.PAUSED, StopReason.APPROVAL_REQUIRED}  # what a model proposed is still to be done
 
 
 def stop(held: Held, reason: StopReason, found: str = "", rule: int = 0) -> None:
@@ -20,6 +21,8 @@ def stop(held: Held, reason: StopReason, found: str = "", rule: int = 0) -> None
     the fifteen that decided, or 0 where the run was stopped before they were asked."""
     run, workflow, now = held.run, held.workflow, held.now()
     held.mark_soft()
+    if reason not in KEEPS_THE_PROPOSAL:
+        held.take_up()
     _move(held, reason)
     outcome = reason.outcome
     run.outcome, run.stop_reason = outcome, reason
@@ -45,8 +48,9 @@ def stop(held: Held, reason: StopReason, found: str = "", rule: int = 0) -> None
 
 
 def _let_proposals_go(held: Held) -> None:
-    """What one person proposed was about the stop before this one."""
-    for proposal in held.run.inbox.filter(result=InboxEvent.Result.PROPOSED):
+    """What one person proposed was about the stop before this one, unless a second one confirmed it just now."""
+    settled = [event["id"] for event in held.pending.inbox]
+    for proposal in held.run.inbox.filter(result=InboxEvent.Result.PROPOSED).exclude(pk__in=settled):
         why = "The run moved on before a second person confirmed it."
         held.pending.inbox.append({"id": proposal.pk, "result": InboxEvent.Result.REFUSED, "result_reason": why})
 
@@ -91,6 +95,8 @@ def next_due(held: Held) -> datetime | None:
 def _move(held: Held, reason: StopReason) -> None:
     match reason.outcome:
         case Outcome.COMPLETED:
+            if held.state is State.RECEIVED:
+                held.move(Move.STARTED)
             if held.state is not State.VALIDATING:
                 held.move(Move.VALIDATION_DUE)
             evidence = {name: j.evidence.says for name, j in held.judgements().items()}

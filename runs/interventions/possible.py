@@ -177,12 +177,17 @@ def asked_for(run: Run, by: User) -> bool:
     return by.get_username() in {run.requester.get_username(), run.acts_for, *run.asked_by}
 
 
+def is_requester(run: Run, by: User) -> bool:
+    """Whether they started the run, or it acts for them: to have changed something of it makes nobody that."""
+    return by.get_username() in {run.requester.get_username(), run.acts_for}
+
+
 def _not_second(kind: EventKind, run: Run, first: InboxEvent, by: User) -> str:
     """Why `by` cannot be the second of the two people that this event takes, of whom `first` proposed it."""
     if first.actor_id == by.pk:
         return "You proposed this; somebody else has to confirm it."
     if kind.confirmed_by_requester:
-        return "" if asked_for(run, by) else "Whoever asked for the run has to confirm it."
+        return "" if is_requester(run, by) else "Whoever asked for the run has to confirm it."
     if not by.has_perm(f"runs.{kind.seconded_by}"):
         return f"To confirm it needs the permission {str(kind.seconded_by).replace('_', ' ')!r}."
     return ""

@@ -9,13 +9,13 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
 from runs.domain.budget import BudgetError, Dimension
-from runs.domain.effects import put_up
+from runs.domain.effects import names_otherwise, put_up
 from runs.domain.interventions import FROM_PEOPLE, EventKind
 from runs.domain.redaction import clean, clean_text, identifiers, redact
 from runs.domain.states import Move
 from runs.interventions import waking
 from runs.interventions.inputs import check, fault, parse
-from runs.interventions.possible import asked_for, moved_on, problem_with, proposal
+from runs.interventions.possible import is_requester, moved_on, problem_with, proposal
 from runs.interventions.refusals import Refused, get_run, listed, refuse, require
 from runs.models import Event, InboxEvent, Run
 from runs.secrets import known_secrets
@@ -119,6 +119,8 @@ def _check_amendment(run: Run, payload: Mapping[str, Any], by: User) -> None:
         refuse(by, attempted, run, "invalid", f"field: must be one of {names}.", "field")
     value = amended_value(properties[field], payload["value"])
     _, message = fault({"type": "object", "properties": {field: properties[field]}}, {field: value}, "value")
+    if not message and names_otherwise({field: value}, run.input):
+        message = f"{run.input[field]} is what this run was asked for; for another one, start another run."
     if message:
         refuse(by, attempted, run, "invalid", f"value: {message}", "value")
 
@@ -143,7 +145,7 @@ def _deliver(
     shown = stored = redact(payload, known_secrets(), identifiers(run.input))
     if kind.move in {Move.INPUT_CORRECTED, Move.PLAN_AMENDED}:
         stored = {**shown, "value": clean(payload["value"])}  # what is worked with must be what was typed
-    is_proposal = kind.takes_two and seconds is None and not (kind.confirmed_by_requester and asked_for(run, by))
+    is_proposal = kind.takes_two and seconds is None and not (kind.confirmed_by_requester and is_requester(run, by))
     event = InboxEvent.objects.create(
         run=run,
         name=kind.move,

@@ -328,10 +328,8 @@ class Workflow:
 
 def _judged(assertion: Assertion, context: Context) -> Judgement:
     try:
-        judged = assertion.judge(context)
-        if isinstance(judged, Judgement):
-            return judged
-        raise TypeError(f"{type(judged).__name__} is no judgement")
+        judged: object = assertion.judge(context)
     except Exception as problem:
         log.exception("Assertion %s could not be judged", assertion.name)
-        return unknown(f"could not be judged ({type(problem).__name__})")
+        judged = problem
+    return judged if isinstance(judged, Judgement) else unknown(f"could not be judged ({type(judged).__name__})")

@@ -1,17 +1,21 @@
 """The one door for writes from above: what it accepts, what it refuses, and that a refusal changes nothing."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from django.db import connection
 
+from runs.domain.errors import Failure
+from runs.domain.proposals import Act
 from runs.interventions import claims, sending, starting
 from runs.interventions.possible import possible_events
 from runs.interventions.refusals import Refused
 from runs.models import Event, InboxEvent, Refusal, Run
+from runs.workflows.refund_request import WORKFLOW as REFUND
 from tests.engine.conftest import Engine
+from tests.engine.library import Library
 from tests.people import person
 
 
@@ -275,3 +279,31 @@ def test_who_may_do_what_is_said_for_every_event(engine: Engine) -> None:
     assert "somebody else" in of_supervisor["approval_granted"]
     assert of_bob["approval_granted"] == ""
     assert "No write" in of_bob["reconcile_requested"] or "blocked" in of_bob["reconcile_requested"]
+
+
+def test_an_event_that_a_defect_meets_is_refused_whole_and_those_after_it_are_heard(
+    engine: Engine, made: Callable[..., Run], library: Library
+) -> None:
+    """Else no worker would ever get past it, and nobody could even withdraw the request."""
+    library.answers = {"north": [Failure("not_found", "No such shelf.")] * 2}
+
+    def acts_for(given: Mapping[str, Any], by: str) -> str:
+        assert "customer" not in given, "a defect of the workflow"
+        return by
+
+    schema = {**REFUND.input_schema, "properties": {**REFUND.input_schema["properties"], "customer": {}}}
+    run = made(
+        lambda c: Act("search", {"shelf": "north"}),
+        acts_for=acts_for,
+        input_schema={**schema, "required": ["order_id"]},
+    )
+    assert run.stop_reason == "not_found"
+    before = run.input
+
+    sending.send(run.pk, "input_corrected", person("alice"), {"field": "customer", "value": "U-88", "reason": "Typo."})
+    run = engine.send(run, "cancel_requested", "alice", reason="The customer withdrew.")
+
+    assert (run.outcome, run.stop_reason, run.input) == ("CANCELLED", "cancelled_unsent", before)
+    [corrected, cancelled] = run.inbox.order_by("id")
+    assert (corrected.result, cancelled.result) == ("refused", "applied")
+    assert "an unforeseen error (AssertionError) is in the log" in corrected.result_reason

@@ -11,15 +11,18 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from runs import case
 from runs.agents.policies import MODELS, POLICIES
 from runs.domain.budget import Charge, Dimension
+from runs.domain.contract import Evidence, Judgement, met, unknown
+from runs.domain.effects import Answer
 from runs.domain.errors import Failure
 from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, Proposal, Wait
 from runs.domain.states import StepKind
 from runs.engine.advance import advance
 from runs.models import Run
 from runs.tools.tool import Call, Result, Tool, ToolFailed
-from runs.workflows.definition import Context, Reading, Workflow
+from runs.workflows.definition import Context, Reading, Workflow, Writing
 from runs.workflows.refund_request import WORKFLOW as REFUND
 from tests.engine.conftest import Engine
 from tests.engine.library import SHELVES, Library, on, workflow
@@ -391,3 +394,174 @@ def test_what_a_source_answers_never_stands_in_the_place_of_what_the_engine_keep
 
     assert (run.outcome, run.stop_reason) == ("NEEDS_HUMAN", "unforeseen_error")
     assert (library.asked, run.facts.filter(name=own).exists()) == ([], False)
+
+
+# What was rejected, lapsed or broke down stays so until a person says otherwise
+
+
+def puts_up(run: Run) -> str:
+    """The target of the write that waits for a person."""
+    waiting = run.effects.filter(approved_digest="").order_by("-approval_expires_at")
+    return str(waiting.exclude(approval_expires_at=None)[0].plan["target"])
+
+
+def test_a_second_rejection_does_not_put_up_again_what_was_rejected_first(
+    made: Callable[..., Run], engine: Engine, library: Library
+) -> None:
+    run = made(lends("Emma", "Persuasion", "Sanditon"))
+    for title in ("Emma", "Persuasion"):
+        assert puts_up(run) == title
+        run = decided(engine, run, "approval_rejected", reason="Not that one.")
+
+    assert (run.stop_reason, puts_up(run), library.lent) == ("approval_required", "Sanditon", {})
+    assert len(run.progress["rejected"]) == 2
+
+
+def test_a_change_of_another_plan_does_not_put_up_again_what_was_rejected(
+    made: Callable[..., Run], engine: Engine
+) -> None:
+    run = decided(engine, made(lends("Emma", "Persuasion")), "approval_rejected", reason="Not that one.")
+
+    run = decided(engine, run, "plan_amended", field="days", value="7", reason="It is needed here.")
+
+    assert (run.stop_reason, puts_up(run)) == ("approval_required", "Persuasion")
+
+
+def test_what_is_put_up_after_another_plan_lapsed_is_what_people_decide_about(
+    made: Callable[..., Run], engine: Engine, library: Library
+) -> None:
+    titles = ["Emma"]
+    run = made(lambda c: Act("lend", {"book": titles[-1]}) if not library.lent else Ask("What else?"))
+    run.effects.update(approval_expires_at="2000-01-02T00:00Z")
+    run = engine.carry_on(run, until=lambda run: run.stop_reason == "approval_expired")
+    titles.append("Persuasion")
+
+    run = engine.send(run, "evidence_supplied", "alice", statement="It is Persuasion.", reference="letter 4")
+
+    assert (run.stop_reason, puts_up(run)) == ("approval_required", "Persuasion")
+    assert run.due_at
+    assert run.due_at > timezone.now()
+    decided(engine, run, "approval_granted")
+    assert list(library.lent.values()) == ["Persuasion"]
+
+
+def test_the_latest_write_is_the_same_one_before_and_after_a_run_is_read_back(
+    made: Callable[..., Run], engine: Engine
+) -> None:
+    latest: list[str] = []
+
+    def script(c: Context) -> Proposal:
+        if c.effect and any(effect.receipt for effect in c.effects):
+            latest.append(c.effect.plan.target)
+            return Ask("What else?")
+        return Act("lend", {"book": "Persuasion" if c.rejected else "Emma"})
+
+    run = decided(engine, made(script), "approval_rejected", reason="Not that one.")
+    run = decided(engine, run, "approval_granted")
+    engine.send(run, "resumed_after_review", "alice", reason="Go on.")  # which forgets what was put up and not sent
+
+    assert set(latest) == {"Persuasion"}
+
+
+def test_what_a_model_proposed_and_nobody_could_plan_does_not_stop_the_run_for_ever(
+    made: Callable[..., Run], engine: Engine, library: Library, oracle: Callable[..., Oracle]
+) -> None:
+    library.answers = {"north": ["Emma"]}
+    asked = oracle({"operation": "lend", "arguments": {"book": "Emma"}}, searches("north"), {"claims": "Found."})
+    operations = workflow(library, lambda c: Ask("")).operations
+    lending = operations["lend"]
+    assert isinstance(lending, Writing)
+    broken = replace(lending, plan=lambda c, given: given["no such"])
+    run = made(lambda c: Ask(""), policy="oracular", budgets=LIMITS, operations={**operations, "lend": broken})
+    assert run.stop_reason == "unforeseen_error"
+
+    run = engine.send(run, "resumed_after_review", "alice", reason="The model may do better.")
+
+    assert (run.outcome, asked.turns) == ("COMPLETED", 3)
+
+
+def test_what_a_model_proposed_and_nobody_decided_in_time_is_asked_of_it_anew(
+    made: Callable[..., Run], engine: Engine, library: Library, oracle: Callable[..., Oracle]
+) -> None:
+    library.answers = {"north": ["Emma"]}
+    asked = oracle({"operation": "lend", "arguments": {"book": "Emma"}}, searches("north"), {"claims": "Found."})
+    run = made(lambda c: Ask(""), policy="oracular", budgets=LIMITS)
+    run.effects.update(approval_expires_at="2000-01-02T00:00Z")
+    run = engine.carry_on(run, until=lambda run: run.stop_reason == "approval_expired")
+
+    run = engine.send(run, "resumed_after_review", "alice", reason="Go on.")
+
+    assert (run.outcome, asked.turns, library.lent) == ("COMPLETED", 3, {})
+
+
+def test_the_contract_is_judged_anew_once_a_way_is_closed(made: Callable[..., Run], library: Library) -> None:
+    library.answers = {"north": [GONE]}
+
+    def searched(c: Context) -> Judgement:
+        closed = c.is_closed("search", {"shelf": "north"})
+        return met(Evidence(closed, "library", c.now)) if closed else unknown("not searched yet")
+
+    run = made(
+        lambda c: Ask("What else?") if c.closed else Act("search", {"shelf": "north"}),
+        contract=(replace(REFUND.contract[0], name="searched", judge=searched),),
+    )
+
+    assert run.outcome == "COMPLETED"
+
+
+def test_a_first_write_finds_its_look_ups_whatever_was_waited_for_before(
+    made: Callable[..., Run], engine: Engine, library: Library
+) -> None:
+    def lost(service: Any, call: Call, until: float) -> Result:
+        raise ToolFailed(Failure("no_answer", "Nobody answered."))
+
+    def not_yet(service: Any, call: Call, until: float) -> Result:
+        return Result({}, "looked up", answer=Answer.NOT_FOUND_YET)
+
+    library.lend, library.found = lost, not_yet  # type: ignore[method-assign]
+
+    def script(c: Context) -> Proposal:
+        return Wait("It is on its way.") if c.left["status_checks"] else Act("lend", {"book": "Emma"})
+
+    run = made(script, look_up_after=(timedelta(),))
+    run = engine.carry_on(run, until=lambda run: run.outcome != "WAITING")
+    run = decided(engine, run, "approval_granted")
+    engine.carry_on(run, until=lambda run: run.due_at is None)
+
+    spent = {name: figures[2] for name, figures in Run.objects.get().budget.items()}
+    assert (spent["status_checks"], spent["follow_up_checks"]) == (6, 0)
+
+
+def test_a_second_write_needs_no_budget_of_look_ups(made: Callable[..., Run], engine: Engine, library: Library) -> None:
+    def script(c: Context) -> Proposal:
+        left = [title for title in ("Emma", "Persuasion") if title not in library.lent.values()]
+        return Act("lend", {"book": left[0]}) if left else Ask("What else?")
+
+    budgets = {d: limit for d, limit in REFUND.budgets.items() if d is not Dimension.STATUS_CHECKS}
+    run = made(script, budgets={**budgets, Dimension.EXTERNAL_WRITES: 2})
+    for _ in range(2):
+        run = decided(engine, run, "approval_granted")
+
+    assert (run.stop_reason, len(library.lent)) == ("question_asked", 2)
+
+
+def test_a_policy_may_claim_before_anything_was_read(made: Callable[..., Run]) -> None:
+    def sure(c: Context) -> Judgement:
+        return met(Evidence("always", "library", c.now))
+
+    run = made(lambda c: Claim("Done."), reads=(), authorised=sure, eligible=sure, checks=lambda c: ())
+    assert run.stop_reason == "no_progress"
+    done = (replace(REFUND.contract[0], name="sure", judge=sure),)
+    open_and_shut = {"reads": (), "authorised": sure, "eligible": sure, "checks": lambda c: (), "contract": done}
+    again = made(lambda c: Claim("Done."), name="other", **open_and_shut)
+    assert again.outcome == "COMPLETED"
+
+
+def test_an_assertion_that_is_judged_with_no_judgement_is_unknown(made: Callable[..., Run], library: Library) -> None:
+    library.answers = {"north": ["Emma"]}
+    hasty = (replace(REFUND.contract[0], name="hasty", judge=lambda c: True),)  # type: ignore[arg-type, return-value]
+
+    run = made(lambda c: Ask("What else?"), contract=hasty)
+
+    assert (run.stop_reason, run.acceptance) == ("question_asked", "unknown")
+    assert "could not be judged (bool)" in case.read(run)["contract"][0]["says"]

@@ -2,22 +2,27 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from runs import case
+from runs.domain.budget import Dimension
 from runs.domain.contract import Judgement, met, unknown
+from runs.domain.errors import Failure
 from runs.domain.proposals import Act, Ask, Claim, Proposal
+from runs.engine import commit as engine_commit
 from runs.engine.advance import advance
 from runs.interventions import sending, starting
 from runs.interventions.refusals import Refused
 from runs.models import Run
+from runs.tools.tool import Call, Result, ToolFailed
 from runs.workflows import registry
 from runs.workflows.definition import Context, FollowUp, Scope
 from runs.workflows.refund_request import WORKFLOW as REFUND
 from tests.engine.conftest import Engine
-from tests.engine.library import Library, on
+from tests.engine.library import Library, on, workflow
 from tests.people import person
 
 # A contract of two conditions, of which a narrower one drops the second
@@ -234,3 +239,100 @@ def test_what_a_workflow_says_against_a_follow_up_is_told(engine: Engine, ended:
     )
     with pytest.raises(Refused, match="Nothing was paid"):
         starting.follow_up(ended.pk, "refund", person("support"))
+
+
+def test_what_a_second_person_confirmed_is_not_also_let_go(
+    engine: Engine, made: Callable[..., Run], library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where the run ends by it at once, with nothing read or written in between."""
+    library.answers = {"north": ["Emma"]}
+
+    def script(c: Context) -> Proposal:
+        return Act("lend", {"book": "Emma"}) if "shelf north" in c.facts and not library.lent else searches(c)
+
+    run = made(script, contract=CONTRACT, scopes=SCOPES, checks=lambda c: ())
+    run = engine.send(run, "approval_granted", "bob", run.effects.get().plan_digest)
+    assert run.stop_reason == "question_asked"
+    settled: list[list[int]] = []
+    commit = engine_commit.commit
+
+    def committed(lease: Any, run: Run, pending: engine_commit.Pending, **how: Any) -> int:
+        settled.append([event["id"] for event in pending.inbox])
+        return commit(lease, run, pending, **how)
+
+    monkeypatch.setattr(engine_commit, "commit", committed)
+    proposed = sending.send(run.pk, "scope_narrowed", person("alice"), NARROW)
+    run = engine.send(run, "scope_narrowed", "support", str(proposed.pk), **NARROW)
+
+    assert (run.outcome, {event.result for event in run.inbox.all()}) == ("COMPLETED", {"applied"})
+    assert all(len(ids) == len(set(ids)) for ids in settled), settled
+
+
+def test_a_narrower_contract_that_is_met_completes_nothing_before_the_preconditions_are_read_again(
+    engine: Engine, made: Callable[..., Run], library: Library
+) -> None:
+    """A write was put up and rejected, so none took effect: what permits the run has to hold now."""
+    library.answers = {"north": ["Emma"]}
+
+    def script(c: Context) -> Proposal:
+        return Act("lend", {"book": "Emma"}) if "shelf north" in c.facts else Act("search", {"shelf": "north"})
+
+    run = made(script, contract=CONTRACT, scopes=SCOPES, checks=lambda c: ())
+    run = engine.send(run, "approval_rejected", "bob", run.effects.get().plan_digest, reason="Not today.")
+    assert run.stop_reason == "approval_rejected"
+    steps = run.steps
+
+    run = engine.send(run, "scope_narrowed", "support", **NARROW)
+
+    assert (run.outcome, run.steps) == ("COMPLETED", steps + len(REFUND.reads))
+
+
+def test_who_changed_a_write_does_not_narrow_the_scope_alone(
+    engine: Engine, made: Callable[..., Run], library: Library
+) -> None:
+    run = amend(engine, made(lends, contract=CONTRACT, scopes=SCOPES), "alice")
+    run = engine.send(run, "approval_rejected", "bob", run.effects.get().plan_digest, reason="Not today.")
+
+    proposed = sending.send(run.pk, "scope_narrowed", person("alice"), NARROW)
+
+    assert proposed.result == "proposed"
+
+
+def test_a_change_counts_for_a_write_that_had_to_be_made_anew(
+    engine: Engine, made: Callable[..., Run], library: Library
+) -> None:
+    sent: list[Any] = []
+
+    def busy(service: Any, call: Call, until: float) -> Result:
+        sent.append(call.params)
+        raise ToolFailed(Failure("rate_limited", "Busy.", executed=False))
+
+    library.lend = busy  # type: ignore[method-assign]
+    run = made(
+        lambda c: Act("lend", {"book": "Emma", "days": 9} if sent else {"book": "Emma"}),
+        budgets={**REFUND.budgets, Dimension.EXTERNAL_WRITES: 2},
+        retry_after=timedelta(),
+    )
+    run = engine.send(run, "approval_granted", "bob", run.effects.get().plan_digest)
+    run = engine.carry_on(run)
+    anew = run.effects.get(state="planned")
+    assert anew.plan["params"]["days"] == 9
+
+    engine.send(run, "plan_amended", "alice", anew.plan_digest, field="days", value="7", reason="It is needed here.")
+
+    anew.refresh_from_db()
+    assert anew.plan["params"]["days"] == 7
+
+
+def test_a_change_does_not_make_it_a_write_for_somebody_else(
+    engine: Engine, made: Callable[..., Run], library: Library
+) -> None:
+    """What was read permits the write for the subject that the run is about, and for no other."""
+    lending = workflow(library, lends).operations["lend"]
+    properties = {"book": {"type": "string"}, "order_id": {"type": "string"}}
+    operations = {"lend": replace(lending, arguments={**lending.arguments, "properties": properties})}
+    run = made(lends, operations=operations)
+
+    with pytest.raises(Refused, match="value: B456 is what this run was asked for") as refused:
+        amend(engine, run, "alice", "order_id", "D041")
+    assert refused.value.field == "value"
