@@ -1,7 +1,9 @@
 """Which workflows this installation runs: the modules that the WORKFLOWS setting names, each with one `WORKFLOW`."""
 
+import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from functools import cache
 from importlib import import_module
 
@@ -53,7 +55,9 @@ def load(modules: Sequence[str]) -> tuple[dict[str, Workflow], dict[str, str]]:
 
 def _declared(path: str) -> Workflow:
     try:
-        module = import_module(path)
+        # What it prints goes where the log goes: our own output may be one JSON object.
+        with redirect_stdout(sys.stderr):
+            module = import_module(path)
     except ModuleNotFoundError as problem:
         missing = problem.name or ""
         if path == missing or path.startswith(f"{missing}."):

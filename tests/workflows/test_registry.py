@@ -57,6 +57,14 @@ def test_what_a_module_says_when_it_breaks_holds_no_secret_of_the_installation(
     assert "quiet-winter-lake" not in sentence
 
 
+def test_what_a_module_prints_when_it_is_imported_is_no_part_of_what_we_print(
+    package: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.load([package(f"print('hello')\n{GOOD}")])
+
+    assert capsys.readouterr() == ("", "hello\n")
+
+
 def test_a_module_that_ends_the_process_when_it_is_imported_ends_nothing(package: Callable[[str], str]) -> None:
     assert "flow.py, line 1): SystemExit: 3. Correct it there" in said(package("raise SystemExit(3)\n"))
 
