@@ -1,5 +1,6 @@
 """What happened to a run, told as sentences."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from runs.case import opening_reads
@@ -10,6 +11,7 @@ from runs.models import Event, Run, Step
 from runs.workflows import registry
 
 TIMELINE_SHOWN = 120
+CODES = frozenset({"dimension", "scope"})  # of what is filled in, what was chosen from a list of codes
 TONE_OF_ANSWER: dict[str, str] = {Answer.ACCEPTED: "good", Answer.REJECTED: "bad", Answer.CONTRADICTORY: "bad"}
 # Lines that may hold something of the subject's record, as they are told of somebody who turns out not to be entitled.
 ABOUT_THE_SUBJECT = {
@@ -94,12 +96,12 @@ def _event_line(event: Event) -> dict[str, Any] | None:
         case "event_received":
             payload = content.get("payload") or {}
             says = f"{actor}: {_label(content.get('name'))}."
-            quote = "; ".join(str(value) for value in payload.values())
+            quote = _typed(content.get("name"), payload)
             quote_by = f"{actor} wrote" if quote else ""
         case "event_proposed":
             payload = content.get("payload") or {}
             says = f"{actor} proposed: {_label(content.get('name'))}. A second person has to confirm it."
-            quote, quote_by = "; ".join(str(value) for value in payload.values()), f"{actor} wrote"
+            quote, quote_by = _typed(content.get("name"), payload), f"{actor} wrote"
         case "closed_unresolved":
             says, tone = "Closed, and nobody knows what became of a write.", "bad"
         case "event_refused" if content.get("name") != Move.LATE_RESULT:
@@ -136,6 +138,20 @@ def _withheld(event: Event, line: dict[str, Any]) -> dict[str, Any]:
     says_who_may_not = event.kind == "stopped" and content.get("reason") == StopReason.NOT_AUTHORISED
     says = line["says"] if says_who_may_not else ABOUT_THE_SUBJECT.get(event.kind, line["says"])
     return {**line, "says": says, "quote": "", "quote_by": ""}
+
+
+def _typed(name: Any, payload: Mapping[str, Any]) -> str:
+    """What a person filled in, in the order of the form; where that is several fields, each behind its title."""
+    try:
+        fields = CATALOGUE[Move(name)].payload.get("properties", {})
+    except (KeyError, ValueError):
+        fields = {}
+    names = [*(field for field in fields if field in payload), *(field for field in payload if field not in fields)]
+    said = {field: str(payload[field]) for field in names}
+    said |= {code: said[code].replace("_", " ") for code in CODES & said.keys()}
+    if len(said) < 2:
+        return "".join(said.values())
+    return "; ".join(f"{fields.get(field, {}).get('title', field)}: {text}" for field, text in said.items())
 
 
 def _label(name: Any) -> str:

@@ -21,6 +21,8 @@ LANGUAGES = ("en", "zh")
 LONGEST = 80  # characters of the subject
 QUOTABLE = re.compile(r"[\w.:-]{1,64}", re.ASCII)  # what can be read out and looked up; free text is no number
 SUBJECT = "subject"
+STOPS = (".", "!", "?", "…", ":", "。", "！", "？")
+CLOSING = "\"'”’»)]）"  # what may stand behind a full stop
 
 
 class Statement(StrEnum):
@@ -219,3 +221,9 @@ def readable(value: object) -> str:
     kept = (sign for sign in str(value) if sign.isspace() or not unicodedata.category(sign).startswith("C"))
     line = " ".join("".join(kept).split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def as_sentence(typed: str) -> str:
+    """What a person typed, closed with a full stop where nothing closes it, so that another sentence may follow."""
+    typed = typed.strip()
+    return f"{typed}." if typed and typed.rstrip(CLOSING)[-1:] not in STOPS else typed

@@ -27,6 +27,7 @@ from runs.domain.effects import (
 from runs.domain.progress import way_of
 from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, HandOver, Proposal, Wait
 from runs.domain.states import Closed, Recovery, StepKind
+from runs.domain.telling import as_sentence
 from runs.engine.calls import Planned, must_not_be_sent
 from runs.engine.held import Held
 from runs.engine.undoing import next_undo
@@ -212,7 +213,7 @@ def _act(held: Held, workflow: Workflow, context: Context, name: str, arguments:
     if says := must_not_be_sent(effect, tool, held.now()):
         return replace(_unfit(context, says), effect=effect)
     call = Planned(tool, plan.params, charge, plan.expected, effect=effect)
-    return Next(NextStep.WRITE, charge, call, effect, found=held.progress.rejected.get(effect.digest, ""))
+    return Next(NextStep.WRITE, charge, call, effect, found=as_sentence(held.progress.rejected.get(effect.digest, "")))
 
 
 # Where the run stands

@@ -102,7 +102,10 @@ def _look_at_digest(folder: Folder, call: Call, until: float) -> Result:
         "handed_over": _as_data(out),
     }
     is_there, version = (f"made under {made.key}", made.sha256[:12]) if made else ("not there", "none")
-    says = f"Digest {digest} is {is_there}, with {len(index.of(digest))} entries in the index"
+    entries = len(data["entries"])
+    says = (
+        f"Digest {digest} is {is_there}, with {entries or 'no'} {'entry' if entries == 1 else 'entries'} in the index"
+    )
     return Result(data, says, reference=f"{DIGESTS}/{digest}@{version}")
 
 

@@ -154,7 +154,7 @@ def question(c: Context, reason: StopReason, found: str) -> str:
         case StopReason.OUTCOME_UNCONFIRMED:
             return f"Does {booking} still stand on the organiser's list? {asked} look-ups settled nothing."
         case StopReason.NOT_FOUND:
-            return f"{found} Which booking is to be cancelled?"
+            return f"{found} Which event and participant is it of? Another booking takes another run."
         case StopReason.RECEIPTS_CONTRADICT:
             return f"{found}. Does {booking} stand or not?"
         case StopReason.CREDENTIAL_REFUSED:

@@ -124,7 +124,7 @@ def script(c: Context) -> Proposal:
             failed = c.facts["payment"]
             return Ask(f"The payment of request {number} failed{why(failed)}. Is it sent off again, or paid otherwise?")
         case state:
-            return Wait(f"Request {number} is {PAYMENT_STATES[state]}.")
+            return Wait(f"Request {number} is {PAYMENT_STATES.get(state, 'not known')}.")
 
 
 def remaining(c: Context) -> Charge:
@@ -146,7 +146,7 @@ def question(c: Context, reason: StopReason, found: str) -> str:
             state = PAYMENT_STATES.get(state_of(c), "not known")
             return f"Request {number} is {state}, after as many looks as were planned. Who follows it up with the bank?"
         case StopReason.NOT_FOUND:
-            return f"The payment service knows no request {number}. Was it accepted under another number?"
+            return f"The payment service knows no request {number}. Another number takes another run: stop this one?"
         case StopReason.CREDENTIAL_REFUSED:
             return f"{found} Was the product's credential replaced?"
         case StopReason.ACCESS_REFUSED:

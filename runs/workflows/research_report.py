@@ -494,9 +494,9 @@ OPERATIONS: Mapping[str, Reading | Writing] = {
         arguments={
             "type": "object",
             "properties": {
-                "section": SECTION["properties"]["name"],
-                "text": SECTION["properties"]["text"],
-                "cites": SECTION["properties"]["cites"],
+                "section": {**SECTION["properties"]["name"], "title": "Section"},
+                "text": {**SECTION["properties"]["text"], "title": "Text"},
+                "cites": {**SECTION["properties"]["cites"], "title": "Sources it cites"},
             },
             "required": ["section", "text", "cites"],
             "additionalProperties": False,
@@ -651,9 +651,8 @@ def question(c: Context, reason: StopReason, found: str) -> str:
         case StopReason.NOT_REVERSIBLE:
             return f"{found} What should become of the draft of report {report}?"
         case StopReason.NO_PROGRESS:
-            return (
-                f"Report {report} goes round without anything new: {found or 'nothing was gained'} How should it go on?"
-            )
+            found = found or "nothing was gained."
+            return f"Report {report} goes round without anything new: {found} How should it go on?"
         case StopReason.PAUSED:
             return f"Report {report} is paused. May it go on?"
         case StopReason.EFFECT_UNKNOWN | StopReason.EFFECT_PENDING | StopReason.CANCELLATION_UNVERIFIED:

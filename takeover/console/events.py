@@ -66,7 +66,7 @@ def _choices(name: str, kind: EventKind, run: Run) -> tuple[tuple[str, str], ...
         case "field" if kind.move is Move.PLAN_AMENDED:
             return words.argument_fields(run)
         case "field":
-            return words.input_fields(run.workflow)
+            return words.input_fields(run)
         case "scope":
             return words.scopes(run)
     return ()
@@ -93,9 +93,10 @@ def _field(
 
 
 def _error(schema: Mapping[str, Any], typed: str, refusal: Refused) -> str:
-    """What is wrong with one field, in the words of a form."""
+    """What is wrong with one field, in the words of a form, which stands below it and need not name it."""
+    message = refusal.message.removeprefix(f"{refusal.field}: ")
     if refusal.code != "invalid":
-        return refusal.message
+        return message
     if not typed.strip():
         return _("This is needed.")
     if schema.get("type") == "integer":
@@ -104,7 +105,7 @@ def _error(schema: Mapping[str, Any], typed: str, refusal: Refused) -> str:
             return _("It must be a whole number from %(least)d to %(most)d.") % {"least": least, "most": most}
     if len(typed) > schema.get("maxLength", len(typed)):
         return _("It may have at most %(most)d characters.") % {"most": schema["maxLength"]}
-    return refusal.message
+    return message
 
 
 def payload(kind: EventKind, typed: Mapping[str, str]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from runs.domain.interventions import CATALOGUE, Permission
 from runs.domain.states import Move, Outcome, Recovery, State, StopReason
 from runs.models import Run
 from runs.workflows import registry
+from runs.workflows.definition import Workflow
 
 STATE = {
     State.RECEIVED: lazy("received"),
@@ -171,11 +172,23 @@ def workflow(name: str) -> str:
     return _(found.title) if found else name.replace("_", " ")
 
 
-def input_fields(name: str) -> tuple[tuple[str, str], ...]:
-    """The fields of what a workflow is asked for, with their titles."""
-    found = registry.find(name)
+def input_fields(run: Run) -> tuple[tuple[str, str], ...]:
+    """The fields of what a run was asked for that may be corrected, with their titles. A field that says what the run
+    is about is left out where that can be told: with another value, it would be another run."""
+    found = registry.find(run.workflow)
     properties = found.input_schema["properties"] if found else {}
-    return tuple((field, _(schema.get("title", field))) for field, schema in properties.items())
+    fields = tuple((field, _(schema.get("title", field))) for field, schema in properties.items())
+    return tuple(one for one in fields if found and not _is_about(found, run, one[0])) or fields
+
+
+def _is_about(workflow: Workflow, run: Run, field: str) -> bool:
+    given = run.input.get(field)
+    if not isinstance(given, str):
+        return False
+    try:
+        return bool(workflow.subject({**run.input, field: f"{given}0"}) != run.subject)
+    except Exception:  # made up, and nothing that its functions have to bear
+        return False
 
 
 def argument_fields(run: Run) -> tuple[tuple[str, str], ...]:

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
 
-from runs.domain.states import Recovery, State
+from runs.domain.budget import Dimension
+from runs.domain.states import FINAL, Recovery, State
 from runs.models import Run
 from takeover.console.words import spell, visible
 
@@ -80,7 +81,7 @@ def told(package: dict[str, Any]) -> Iterator[str]:
     yield from in_a_few_lines(
         package,
         ["goal", package["goal"]],
-        ["asked by", f"{package['requester']}, for {package['acts_for']}"],
+        ["asked by", _asked_by(package)],
         ["held by", f"{package['holder']} until {when(package['held_until'])}" if package["holder"] else "nobody"],
         *([["due", when(package["answer_by"])]] if package["answer_by"] or not package["next_look_at"] else []),
         *([["asked again", when(package["next_look_at"])]] if package["next_look_at"] else []),
@@ -108,12 +109,19 @@ def told(package: dict[str, Any]) -> Iterator[str]:
     yield "Budgets"
     yield from aligned(
         (
-            [line["dimension"], f"{line['spent']} of {line['limit']} spent", f"{line['left']} left"]
+            [
+                line["dimension"],
+                f"{_many(line, 'spent')} of {_many(line, 'limit')} spent",
+                f"{_many(line, 'left')} left",
+            ]
             for line in package["budgets"]
         ),
         "  ",
     )
     yield "Events"
+    if package["state"] in FINAL and not package["allowed_events"]:
+        yield "  none: the run has ended"
+        return
     yield from aligned(
         [
             *(["yes", event["name"], event["says"]] for event in package["allowed_events"]),
@@ -121,6 +129,16 @@ def told(package: dict[str, Any]) -> Iterator[str]:
         ],
         "  ",
     )
+
+
+def _asked_by(package: dict[str, Any]) -> str:
+    asked, acts_for = package["requester"], package["acts_for"]
+    return asked if acts_for in {"", asked} else f"{asked}, for {acts_for}"
+
+
+def _many(line: dict[str, Any], what: str) -> str:
+    many = line[what]
+    return spell(timedelta(seconds=many)) if line["dimension"] == Dimension.WALL_TIME else str(many)
 
 
 def _proposal(effect: dict[str, Any]) -> Iterator[list[str]]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -210,6 +211,21 @@ def test_what_is_known_and_unknown_and_possible_is_told_to_a_person(waiting: Run
         assert part in told
 
 
+def test_of_a_run_that_ended_no_event_is_listed(db: None) -> None:
+    told = runs("show", rows.run("B456", person("support"), StopReason.CONTRACT_MET).pk).out
+    assert told.endswith("Events\n  none: the run has ended\n")
+
+
+def test_time_is_told_as_time(waiting: Run) -> None:
+    assert re.search(r"  wall_time +\d+ \w+ of 1 d spent ", runs("show", waiting.pk).out)
+
+
+def test_for_whom_is_told_where_it_is_somebody_else(waiting: Run) -> None:
+    assert re.search("  asked by +support, for U-88\n", runs("show", waiting.pk).out)
+    own = rows.run("C881", person("support"), StopReason.FACTS_MISSING, acts_for="support")
+    assert re.search("  asked by +support\n", runs("show", own.pk).out)
+
+
 def test_when_it_is_asked_again_is_not_told_as_a_due_time(waiting: Run) -> None:
     Run.objects.update(answer_by=None)
     assert waiting.due_at
@@ -262,6 +278,10 @@ def test_the_list_is_filtered_and_limited(waiting: Run, awaiting: Run) -> None:
     assert only["run_id"] == str(waiting.pk)
     assert len(runs("list", "--limit", 1, "--json").package["runs"]) == 1
     assert len(runs("list", "--workflow", "refund_request", "--json").package["runs"]) == 2
+
+
+def test_a_list_that_stops_short_says_so(waiting: Run, awaiting: Run) -> None:
+    assert runs("list", "--limit", 1).out.splitlines()[-1] == "These are 1 of 2; --limit 2 shows all."
 
 
 @pytest.mark.parametrize(

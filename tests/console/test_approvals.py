@@ -49,6 +49,16 @@ def test_nobody_decides_for_themselves_what_another_asked_for_them(bob: User, al
     assert "Decide</a>" not in page
 
 
+def test_for_whom_is_said_where_it_is_somebody_else(bob: User, alice: User, signed_in: SignIn) -> None:
+    own, others = rows.proposed("B456", alice, acts_for="alice"), rows.proposed("C881", alice)
+    client = signed_in(bob)
+    page = client.get("/approvals/").content.decode()
+    assert "Alice Lin for <bdi>U-88</bdi>" in page
+    assert "for <bdi>alice</bdi>" not in page
+    assert "for <bdi>alice</bdi>" not in client.get(f"/runs/{own.pk}/").content.decode()
+    assert "for <bdi>U-88</bdi>" in client.get(f"/runs/{others.pk}/").content.decode()
+
+
 def test_only_writes_that_wait_are_listed(bob: User, alice: User, signed_in: SignIn) -> None:
     rows.uncertain("B456", alice)
     assert "No write waits for a decision." in signed_in(bob).get("/approvals/").content.decode()

@@ -13,6 +13,7 @@ from runs.domain.effects import EffectState
 from runs.domain.states import StopReason
 from runs.models import Handoff, InboxEvent, Run, Seal
 from runs.models.seal import FIRST, SealedEvent
+from runs.timeline import timeline
 from tests.console import rows
 
 SignIn = Callable[[User], Client]
@@ -160,6 +161,15 @@ def test_a_decision_that_could_not_be_carried_out_says_why(alice: User, signed_i
     page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
     assert "was not carried out" in page
     assert "The run has ended." in page
+
+
+def test_what_was_filled_in_is_told_by_field_and_without_codes(alice: User, bob: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.LIMIT_EXTERNAL_WRITES)
+    filled_in = {"by": 1, "reason": "Once more.", "dimension": "external_writes"}  # as the database orders them
+    rows.event(run, "event_received", bob, name="budget_extended", payload=filled_in)
+    rows.event(run, "event_received", bob, name="approval_rejected", payload={"reason": "Too much."})
+    quotes = [line["quote"] for line in timeline(run) if line["quote"]]
+    assert quotes == ["Too much.", "Budget: external writes; By how many: 1; Reason: Once more."]
 
 
 def test_text_from_outside_is_escaped_marked_and_folded(alice: User, signed_in: SignIn) -> None:

@@ -19,6 +19,7 @@ from runs.domain.telling import (
     Statement,
     Wording,
     WordingError,
+    as_sentence,
     may_say,
     needs,
     readable,
@@ -297,3 +298,21 @@ def test_a_number_for_which_no_field_is_declared_is_not_quoted_whatever_the_rece
     nowhere = replace(CUSTOMER_SAYS, quoted={})
     told = tell(StopReason.CONTRACT_MET, nowhere, GIVEN, [written(EffectState.CONFIRMED, NAMED | {"": "T-7"})])
     assert "T-7" not in told["en"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ("No experience", "No experience."),
+        (" No experience. ", "No experience."),
+        ("Why now?", "Why now?"),
+        ("They said “no.”", "They said “no.”"),
+        ("They said “no”", "They said “no”."),
+        ("(see the note)", "(see the note)."),
+        ("没有空位。", "没有空位。"),
+        ("没有空位", "没有空位."),
+        ("", ""),
+    ],
+)
+def test_what_a_person_typed_ends_where_the_next_sentence_begins(typed: str, sentence: str) -> None:
+    assert as_sentence(typed) == sentence

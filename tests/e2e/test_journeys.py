@@ -7,8 +7,10 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Page, expect
 
+from runs.domain.states import StopReason
 from runs.interventions import sending, starting
-from runs.models import Run
+from runs.models import Effect, Run
+from tests.console import rows
 from tests.pages import accessible, fits, sign_in, sign_in_by_hand
 from tests.people import person
 from tests.processes import BackOffice, Standing, wait_until
@@ -174,6 +176,21 @@ def test_it_works_on_a_phone_and_without_a_sideways_scroll(
         page.goto(path)
         fits(page)
         accessible(page)
+
+
+def test_the_words_of_a_difference_stay_whole(new_page: OpenPage) -> None:
+    run = rows.run("B456", person("support"), StopReason.APPROVAL_REQUIRED)
+    effect = rows.write(run)
+    effect.plan["difference"] = [["what leaves the house", "nothing", "It rained on 91 days in 2025. " * 20]]
+    Effect.objects.filter(pk=effect.pk).update(plan=effect.plan)
+    page = new_page(width=360, height=740)
+    sign_in(page, "bob")
+    for path in (f"/runs/{run.pk}/", "/approvals/"):
+        page.goto(path)
+        page.wait_for_load_state()
+        lines = page.locator(".difference .now bdi").first.evaluate("cell => cell.getClientRects().length")
+        assert lines == 1, path
+        fits(page)
 
 
 def test_errors_are_pages_of_the_product(worker: Standing, live_site: str, new_page: OpenPage) -> None:

@@ -53,7 +53,7 @@ def test_a_rejected_write_is_never_sent_and_goes_to_a_person(engine: Engine, wai
 
     assert (run.outcome, run.stop_reason, run.state) == ("NEEDS_HUMAN", "approval_rejected", "blocked")
     assert engine.calls(EXPENSIVE, "submit") == []
-    assert "Too much for one order" in run.question
+    assert "not approved: Too much for one order. What should" in run.question
 
 
 def test_a_policy_that_changed_during_the_review_is_applied_and_nothing_is_sent(engine: Engine, waiting: Run) -> None:

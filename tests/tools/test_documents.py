@@ -105,6 +105,15 @@ def test_a_document_is_read_with_its_checksum_and_size(documents: Documents) -> 
     assert read.reference == f"originals/rain.md@{read.data['sha256'][:12]}"
 
 
+def test_the_entries_of_a_digest_are_counted_in_words(documents: Documents) -> None:
+    def said() -> str:
+        return documents.do(LOOK_AT_DIGEST, digest="d.md").says
+
+    assert said() == "Digest d.md is not there, with no entries in the index"
+    indexed(documents)
+    assert said() == "Digest d.md is made under w1, with 1 entry in the index"
+
+
 @pytest.mark.parametrize("name", ["index.jsonl", "outbox/d.md", "rain.md", "removed/w1", "originals/../index.jsonl"])
 def test_only_what_stands_among_originals_and_digests_is_a_document(documents: Documents, name: str) -> None:
     documents.put("rain.md", RAIN)

@@ -187,7 +187,7 @@ def test_somebody_elses_booking_is_not_shown_and_not_cancelled(desk: Workshops, 
     run = desk.cancel(booked, booking_id=other)
 
     assert stopped_as(run) == ("NEEDS_HUMAN", "not_found")
-    assert run.question.endswith("Which booking is to be cancelled?")
+    assert run.question.endswith("Which event and participant is it of? Another booking takes another run.")
     assert "P-302" not in str(handoff(run))
     assert desk.calls(EVENT, "cancel") == []
 

@@ -9,6 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from pytest_django.fixtures import Settings
 
 from runs.workflows import registry
+from runs.workflows.definition import Writing
 from takeover.management.checkup import CHECKS, Level
 
 REFUND = "runs.workflows.refund_request"
@@ -157,3 +158,16 @@ def test_the_doctor_says_it_too(settings: Settings) -> None:
 
     assert finding.level is Level.BROKEN
     assert finding.says.startswith("WORKFLOWS names nowhere.first, and there is no module nowhere")
+
+
+def test_what_people_may_change_of_a_write_has_titles() -> None:
+    amendable = [
+        (name, operation)
+        for workflow in registry.workflows().values()
+        for name, operation in workflow.operations.items()
+        if isinstance(operation, Writing) and operation.amendable
+    ]
+    assert amendable
+    for name, operation in amendable:
+        untitled = [field for field, schema in operation.arguments["properties"].items() if "title" not in schema]
+        assert not untitled, (name, untitled)

@@ -133,6 +133,8 @@ class Command(TerminalCommand):
         ]
         for line in printout.aligned([["RUN", "OUTCOME", "REASON", "AGE", "HELD BY", "WHAT"], *rows] if rows else []):
             self._print(line)
+        if (all_of_them := found.count()) > len(runs):
+            self._print(f"These are {len(runs)} of {all_of_them}; --limit {all_of_them} shows all.")
         return DONE
 
     def _show(self, run: str, as_json: bool, **_: Any) -> int:

@@ -75,6 +75,8 @@ def _registered(names: list[str]) -> tuple[list[Workflow], dict[str, str]]:
 
 def in_a_few_lines(workflow: Workflow) -> Iterator[str]:
     yield f"{workflow.name} v{workflow.version}  {workflow.title} ({workflow.role})"
+    asked, needed = workflow.input_schema["properties"], workflow.input_schema.get("required", [])
+    yield f"  input: {', '.join(name if name in needed else f'{name} (if you like)' for name in asked)}"
     for kind, what in KINDS.items():
         if tools := [name for name, tool in workflow.tools.items() if tool.kind is kind]:
             yield f"  {what}: {', '.join(tools)}"
