@@ -140,7 +140,12 @@ def _gates(s: Situation) -> bool:
 
 
 def _unauthorised(s: Situation) -> Verdict | None:
-    return _stop(StopReason.NOT_AUTHORISED) if s.authorised is Value.UNMET and _gates(s) else None
+    return _not_permitted(s, StopReason.NOT_AUTHORISED) if s.authorised is Value.UNMET and _gates(s) else None
+
+
+def _not_permitted(s: Situation, reason: StopReason) -> Verdict:
+    # Where an earlier write took effect, ending here would leave half of the work behind.
+    return _stop(StopReason.HALF_DONE if EffectState.CONFIRMED in s.effects else reason)
 
 
 def _facts_unclear(s: Situation) -> Verdict | None:
@@ -158,7 +163,7 @@ def _facts_unclear(s: Situation) -> Verdict | None:
 
 def _ineligible(s: Situation) -> Verdict | None:
     unmet = s.eligible is Value.UNMET and s.facts is FactsState.COMPLETE
-    return _stop(StopReason.NOT_ELIGIBLE) if unmet and _gates(s) else None
+    return _not_permitted(s, StopReason.NOT_ELIGIBLE) if unmet and _gates(s) else None
 
 
 def _refused(s: Situation) -> Verdict | None:

@@ -85,6 +85,7 @@ class StopReason(StrEnum):
     NOT_WORTH_GOING_ON = "not_worth_going_on"
     QUESTION_ASKED = "question_asked"
     OUTCOME_UNCONFIRMED = "outcome_unconfirmed"
+    HALF_DONE = "half_done"
     CANCELLED_TOO_LATE = "cancelled_too_late"
     NOT_REVERSIBLE = "not_reversible"
     PAUSED = "paused"
@@ -124,8 +125,8 @@ class Closed(StrEnum):
 # The policy itself has nothing to do any more.
 SAID_BY_THE_POLICY = frozenset({StopReason.QUESTION_ASKED, StopReason.SOURCES_EXHAUSTED})
 
-# Something took effect that is not wanted any more: a person keeps it or has it undone.
-TOO_LATE = frozenset({StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE})
+# Something took effect that is not wanted any more, or not by itself: a person keeps it or has it undone.
+TOO_LATE = frozenset({StopReason.HALF_DONE, StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE})
 
 OUTCOME_OF: dict[StopReason, Outcome] = {
     reason: outcome
@@ -155,6 +156,7 @@ OUTCOME_OF: dict[StopReason, Outcome] = {
             StopReason.NOT_WORTH_GOING_ON,
             StopReason.QUESTION_ASKED,
             StopReason.OUTCOME_UNCONFIRMED,
+            StopReason.HALF_DONE,
             StopReason.CANCELLED_TOO_LATE,
             StopReason.NOT_REVERSIBLE,
             StopReason.PAUSED,

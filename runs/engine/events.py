@@ -94,7 +94,8 @@ def _apply(held: Held, event: InboxEvent) -> None:
         case Move.EVIDENCE_SUPPLIED:
             held.progress = held.progress.reviewed()  # there is something new to look at
         case Move.COMPENSATION_APPROVED:
-            held.run.undoing, held.run.recovery = True, Recovery.COMPENSATE
+            # Whoever has it undone does not want it any more, whatever it had stopped for.
+            held.run.undoing, held.run.recovery, held.run.cancel_requested = True, Recovery.COMPENSATE, True
             held.progress = held.progress.reviewed()
             _grant_grace(held)  # however late: what must not stand has to be undone
         case Move.RESUMED_AFTER_REVIEW:

@@ -270,7 +270,8 @@ class Held:
 
 
 def _progress(stored: dict[str, Any]) -> Progress:
-    known = dict(stored)
+    # What another version of the product remembers besides is nothing that this one could go by.
+    known = {name: value for name, value in stored.items() if name in Progress.__dataclass_fields__}
     if known.get("error_class"):
         known["error_class"] = ErrorClass(known["error_class"])
     return replace(Progress(), **known)

@@ -28,6 +28,7 @@ STOP_REASONS = {
         "not_worth_going_on",
         "question_asked",
         "outcome_unconfirmed",
+        "half_done",
         "cancelled_too_late",
         "not_reversible",
         "paused",

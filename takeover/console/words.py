@@ -65,6 +65,7 @@ REASON = {
     StopReason.NOT_WORTH_GOING_ON: lazy("not worth going on"),
     StopReason.QUESTION_ASKED: lazy("question asked"),
     StopReason.OUTCOME_UNCONFIRMED: lazy("outcome unconfirmed"),
+    StopReason.HALF_DONE: lazy("half done"),
     StopReason.CANCELLED_TOO_LATE: lazy("cancelled too late"),
     StopReason.NOT_REVERSIBLE: lazy("cannot be undone"),
     StopReason.PAUSED: lazy("paused"),

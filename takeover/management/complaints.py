@@ -36,6 +36,7 @@ ABOUT_A_WRITE: Mapping[StopReason, EffectState] = {
     StopReason.APPROVAL_REQUIRED: EffectState.PLANNED,
     StopReason.APPROVAL_REJECTED: EffectState.PLANNED,
     StopReason.APPROVAL_EXPIRED: EffectState.PLANNED,
+    StopReason.HALF_DONE: EffectState.CONFIRMED,
     StopReason.CANCELLED_TOO_LATE: EffectState.CONFIRMED,
     StopReason.NOT_REVERSIBLE: EffectState.CONFIRMED,
 }

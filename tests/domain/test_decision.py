@@ -273,7 +273,8 @@ def test_what_was_done_is_not_undone_by_preconditions_that_fail_afterwards(faili
 def test_nothing_is_written_on_what_nobody_read_or_could_judge_after_a_confirmed_write_either(
     unclear: dict[str, Any], expected: StopReason, effects: frozenset[EffectState]
 ) -> None:
-    assert reason(replace(CLEAR, effects=effects, **unclear)) is expected
+    half_done = bool(effects) and Value.UNMET in unclear.values()
+    assert reason(replace(CLEAR, effects=effects, **unclear)) is (StopReason.HALF_DONE if half_done else expected)
 
 
 def test_while_another_write_is_open_neither_a_refusal_nor_the_contract_ends_the_run() -> None:
@@ -463,3 +464,9 @@ def test_what_is_not_there_closes_a_way_at_once_and_what_may_pass_when_its_attem
         assert at_once is later is None  # a person's matter, whatever other way there is
     else:
         assert (at_once, later) == (None, Closed.USED_UP)
+
+
+def test_what_is_not_permitted_any_more_ends_the_run_unless_an_earlier_write_of_it_stands() -> None:
+    unfit = replace(CLEAR, eligible=Value.UNMET)
+    assert reason(unfit) is StopReason.NOT_ELIGIBLE
+    assert reason(replace(unfit, effects=frozenset({EffectState.CONFIRMED}))) is StopReason.HALF_DONE

@@ -97,5 +97,5 @@ def test_what_is_to_be_done_about_effects_follows_from_how_a_run_stopped(reason:
     assert recovery(reason, effect_open=True, undoing=True) is Recovery.RECONCILE
     assert recovery(reason, effect_open=True, undoing=False, ended=True) is Recovery.MANUAL
     assert recovery(reason, effect_open=False, undoing=True) is Recovery.COMPENSATE
-    by_hand = reason in {StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}
+    by_hand = reason in {StopReason.HALF_DONE, StopReason.CANCELLED_TOO_LATE, StopReason.NOT_REVERSIBLE}
     assert recovery(reason, effect_open=False, undoing=False) is (Recovery.MANUAL if by_hand else Recovery.NONE)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from runs import case
 from runs.agents.policies import MODELS, POLICIES
 from runs.domain.budget import Charge, Dimension
-from runs.domain.contract import Evidence, Judgement, met, unknown
+from runs.domain.contract import Evidence, Judgement, met, unknown, unmet
 from runs.domain.effects import Answer
 from runs.domain.errors import Failure
 from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, Proposal, Wait
@@ -565,3 +565,34 @@ def test_an_assertion_that_is_judged_with_no_judgement_is_unknown(made: Callable
 
     assert (run.stop_reason, run.acceptance) == ("question_asked", "unknown")
     assert "could not be judged (bool)" in case.read(run)["contract"][0]["says"]
+
+
+def test_what_is_not_permitted_any_more_once_half_of_it_is_done_goes_to_a_person(
+    made: Callable[..., Run], engine: Engine, library: Library
+) -> None:
+    def eligible(c: Context) -> Judgement:
+        evidence = c.facts["order"].evidence("one loan at a time")
+        return unmet(evidence) if library.lent else met(evidence)
+
+    def script(c: Context) -> Proposal:
+        return Act("lend", {"book": "Persuasion" if library.lent else "Emma"})
+
+    run = made(script, eligible=eligible, budgets={**REFUND.budgets, Dimension.EXTERNAL_WRITES: 2})
+    run = decided(engine, run, "approval_granted")
+
+    assert (run.outcome, run.stop_reason, run.recovery) == ("NEEDS_HUMAN", "half_done", "manual")
+    assert "one loan at a time" in run.question
+    assert list(library.lent.values()) == ["Emma"]
+    assert "compensation_approved" in {event["name"] for event in case.read(run)["forbidden_events"]}
+
+
+def test_what_another_version_remembers_besides_does_not_keep_a_run_from_being_carried_on(
+    made: Callable[..., Run], engine: Engine, library: Library
+) -> None:
+    library.answers = {"north": ["Emma"]}
+    run = made(lambda c: Ask("Which shelf?") if "shelf north" not in c.facts and not c.claims else Claim("Found."))
+    Run.objects.filter(pk=run.pk).update(progress={**run.progress, "of_another_version": [1]})
+
+    run = engine.send(run, "resumed_after_review", "alice", reason="Look again.")
+
+    assert run.stop_reason == "question_asked"
