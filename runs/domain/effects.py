@@ -164,6 +164,24 @@ def put_up(effects: Iterable[Effect]) -> Effect | None:
     return max(waiting, key=lambda one: one[0])[1] if waiting else None
 
 
+class Undecidable(StrEnum):
+    """Why a decision about the plan with one digest, made at one instant, decides nothing."""
+
+    NOTHING_WAITS = "nothing_waits"
+    ANOTHER_PLAN = "another_plan"
+    TOO_LATE = "too_late"
+
+
+def undecidable(waiting: Effect | None, digest: str, at: datetime) -> Undecidable | None:
+    """What stands against deciding about `waiting`, which was put up; None where nothing does."""
+    if waiting is None:
+        return Undecidable.NOTHING_WAITS
+    if digest != waiting.digest:
+        return Undecidable.ANOTHER_PLAN
+    lapsed = waiting.approval_expires_at is not None and at >= waiting.approval_expires_at
+    return Undecidable.TOO_LATE if lapsed else None
+
+
 def approval_is_valid(effect: Effect, now: datetime) -> bool:
     """Whether a person approved exactly this effect's plan and the approval has not lapsed."""
     return (

@@ -13,7 +13,18 @@ from django.db import DatabaseError, InterfaceError
 from runs import case
 from runs.domain.budget import BudgetError, Dimension
 from runs.domain.contract import Fact
-from runs.domain.effects import SENDABLE, UNSENT, Answer, Effect, EffectState, first_key, put_up, still_answers
+from runs.domain.effects import (
+    SENDABLE,
+    UNSENT,
+    Answer,
+    Effect,
+    EffectState,
+    Undecidable,
+    first_key,
+    put_up,
+    still_answers,
+    undecidable,
+)
 from runs.domain.errors import DomainError
 from runs.domain.interventions import CATALOGUE, EventKind, Sender, why_not
 from runs.domain.progress import Gain
@@ -25,6 +36,13 @@ from runs.models import InboxEvent
 from runs.workflows.definition import amended_value, amendment_of
 
 log = logging.getLogger(__name__)
+
+
+TOO_LATE_TO_DECIDE = {
+    Undecidable.NOTHING_WAITS: "Nothing was waiting for a decision any more.",
+    Undecidable.ANOTHER_PLAN: "The plan was replaced after this decision.",
+    Undecidable.TOO_LATE: "The time for a decision had run out.",
+}
 
 
 class NotPossible(Exception):
@@ -119,14 +137,11 @@ def _apply(held: Held, event: InboxEvent) -> None:
 
 
 def _decided(held: Held, event: InboxEvent) -> Effect:
-    effect = put_up(held.effects)
-    if effect is None:
-        raise NotPossible("Nothing was waiting for a decision any more.")
-    if event.answers != effect.digest:
-        raise NotPossible("The plan was replaced after this decision.")
-    if effect.approval_expires_at and event.received_at >= effect.approval_expires_at:
-        raise NotPossible("The time for a decision had run out.")
-    return effect
+    waiting = put_up(held.effects)
+    if why_not := undecidable(waiting, event.answers, event.received_at):
+        raise NotPossible(TOO_LATE_TO_DECIDE[why_not])
+    assert waiting
+    return waiting
 
 
 def _approve(held: Held, event: InboxEvent) -> None:

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from runs import case
-from runs.domain.effects import put_up
+from runs.domain.effects import Undecidable, put_up, undecidable
 from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission, Standing, why_not
 from runs.domain.states import Move, State
 from runs.interventions.claims import not_theirs
@@ -121,12 +121,13 @@ def _stale(run: Run, answers: str) -> Refused | None:
     earlier = _decision_about(run, answers)
     if earlier and (earlier.stretch == run.stretch or run.state != State.AWAITING_APPROVAL):
         return Refused("decided", f"{_told(earlier)}.", status=409)
-    if not waiting or answers != waiting.digest:
+    why_not = undecidable(waiting, answers, timezone.now())
+    if why_not in {Undecidable.NOTHING_WAITS, Undecidable.ANOTHER_PLAN}:
         said = f"{_told(earlier)}. " if earlier else ""
         now = f"the plan waiting now has digest {waiting.digest[:12]}" if waiting else "no plan is waiting"
         message = f"{said}This decision is about another plan; {now}. {_what_changed(run)}".strip()
         return Refused("stale", message, "answers", 409)
-    if waiting.approval_expires_at and waiting.approval_expires_at <= timezone.now():
+    if why_not is Undecidable.TOO_LATE:
         return Refused("expired", "The time for a decision has run out; the plan has to be put up again.", status=409)
     return None
 

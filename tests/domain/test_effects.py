@@ -15,6 +15,7 @@ from runs.domain.effects import (
     EffectState,
     KeyTerms,
     Permit,
+    Undecidable,
     WritePlan,
     absence_is_proof,
     after,
@@ -27,6 +28,7 @@ from runs.domain.effects import (
     put_up,
     still_answers,
     still_contradicted,
+    undecidable,
     undone_elsewhere,
     what_a_failure_means,
 )
@@ -263,3 +265,13 @@ def test_only_what_took_effect_can_have_been_undone_by_somebody_else(state: Effe
             undone_elsewhere(there)
         assert str(refused.value) == f"The write refund-1 is {state.value}, not confirmed."
         assert refused.value.field == "effect"
+
+
+def test_a_decision_is_about_the_plan_that_waits_and_made_while_it_does() -> None:
+    until = NOW + timedelta(hours=4)
+    waits = effect(EffectState.PLANNED, approval_expires_at=until)
+    assert undecidable(None, waits.digest, NOW) is Undecidable.NOTHING_WAITS
+    assert undecidable(waits, "d" * 64, NOW) is Undecidable.ANOTHER_PLAN
+    assert undecidable(waits, waits.digest, until) is Undecidable.TOO_LATE
+    assert undecidable(waits, waits.digest, until - timedelta(microseconds=1)) is None
+    assert undecidable(effect(EffectState.PLANNED), waits.digest, until) is None  # put up without a limit
