@@ -100,7 +100,8 @@ def _event_line(event: Event) -> dict[str, Any] | None:
             quote_by = f"{actor} wrote" if quote else ""
         case "event_proposed":
             payload = content.get("payload") or {}
-            says = f"{actor} proposed: {_label(content.get('name'))}. A second person has to confirm it."
+            second = "Whoever asked for the run" if content.get("name") == Move.SCOPE_NARROWED else "A second person"
+            says = f"{actor} proposed: {_label(content.get('name'))}. {second} has to confirm it."
             quote, quote_by = _typed(content.get("name"), payload), f"{actor} wrote"
         case "closed_unresolved":
             says, tone = "Closed, and nobody knows what became of a write.", "bad"

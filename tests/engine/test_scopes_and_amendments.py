@@ -17,6 +17,7 @@ from runs.engine.advance import advance
 from runs.interventions import sending, starting
 from runs.interventions.refusals import Refused
 from runs.models import Run
+from runs.timeline import timeline
 from runs.tools.tool import Call, Result, ToolFailed
 from runs.workflows import registry
 from runs.workflows.definition import Context, FollowUp, Scope
@@ -65,6 +66,7 @@ def test_what_another_person_narrows_waits_for_whoever_asked_for_the_run(engine:
     assert not advance(stuck.pk)
     stuck.refresh_from_db()
     assert (proposed.result, stuck.scope, stuck.contract_version) == ("proposed", "", 1)
+    assert any("Whoever asked for the run has to confirm it." in line["says"] for line in timeline(stuck))
     run = engine.send(stuck, "scope_narrowed", "support", str(proposed.pk), **NARROW)
 
     assert (run.outcome, run.scope, run.contract_version) == ("COMPLETED", "original", 2)
