@@ -70,9 +70,9 @@ class Documents:
         ]
 
     def key_of(self, name: str) -> str:
-        """Under which operation key a file was made; empty where it is not there."""
-        mark = self.content().get(name, "")
-        return mark.removeprefix("<!-- made under ").partition(",")[0]
+        """Under which operation key a file was made; empty where it is not there, or people made it."""
+        before, made, mark = self.content().get(name, "").partition("<!-- made under ")
+        return mark.partition(",")[0] if made and not before else ""
 
     def do(
         self, tool: Tool, key: str = "", *, may_still_arrive: bool = False, within: float = 5, **params: Any
