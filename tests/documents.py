@@ -5,7 +5,7 @@ import itertools
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -46,15 +46,16 @@ class Documents:
     def names(self, below: str) -> list[str]:
         return [name.removeprefix(f"{below}/") for name in self.content() if name.startswith(f"{below}/")]
 
-    def effects(self, digest: str) -> list[dict[str, Any]]:
-        """What took effect under a digest's name, as the books of a service would have it; `revises` says where."""
+    def effects(self, digest: str, keys: Iterable[str] = ()) -> list[dict[str, Any]]:
+        """What took effect under a digest's name, as the books of a service would have it; `revises` says where.
+        `keys`: what its runs made, where nothing that stands may tell any more."""
         lines = [json.loads(line) for line in self.content().get("index.jsonl", "").splitlines()]
         entries = [line["operation_key"] for line in lines if "entry" in line and line["digest"] == digest]
         taken_out = [line["removes"] for line in lines if "removes" in line]
         found = [("index", key, key in taken_out) for key in entries]
         found += [(where, self.key_of(f"{where}/{digest}"), False) for where in ("digests", "outbox")]
         # What was taken away has no name of its own any more; of one run are all whose keys end alike.
-        of_one_run = {key.partition("-")[2] for _, key, _ in found if key}
+        of_one_run = {key.partition("-")[2] for key in [*keys, *(key for _, key, _ in found)] if key}
         away = [self.key_of(f"removed/{name}") for name in self.names("removed")]
         found += [("digests", key, True) for key in away if key.partition("-")[2] in of_one_run]
         return [
