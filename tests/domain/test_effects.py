@@ -23,6 +23,7 @@ from runs.domain.effects import (
     binding_of,
     compensated,
     fingerprint,
+    first_key,
     in_doubt,
     may_send,
     put_up,
@@ -275,3 +276,20 @@ def test_a_decision_is_about_the_plan_that_waits_and_made_while_it_does() -> Non
     assert undecidable(waits, waits.digest, until) is Undecidable.TOO_LATE
     assert undecidable(waits, waits.digest, until - timedelta(microseconds=1)) is None
     assert undecidable(effect(EffectState.PLANNED), waits.digest, until) is None  # put up without a limit
+
+
+def test_of_two_plans_that_wait_people_decide_about_the_one_put_up_last() -> None:
+    until = NOW + timedelta(hours=4)
+    earlier = replace(effect(EffectState.PLANNED, approval_expires_at=until), key="earlier")
+    later = replace(effect(EffectState.PLANNED, approval_expires_at=until + timedelta(seconds=1)), key="a later one")
+    assert put_up([earlier, later]) is put_up([later, earlier]) is later
+    at_once = replace(earlier, key="at the same instant")
+    assert put_up([earlier, at_once]) is earlier
+
+
+@pytest.mark.parametrize(
+    ("key", "first"),
+    [("refund", "refund"), ("refund~2", "refund"), ("refund~2~13", "refund~2"), ("refund~x", "refund~x")],
+)
+def test_a_key_made_anew_leads_back_to_the_first(key: str, first: str) -> None:
+    assert first_key(key) == first

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.domain.contract import Value
-from runs.domain.effects import EffectState
+from runs.domain.effects import EffectState, fingerprint
 from runs.domain.errors import ErrorClass
 from runs.domain.progress import MOST_REMEMBERED, Gain, Progress, ProgressError, attempt_fingerprint, changes, way_of
 from runs.domain.states import Closed
@@ -502,3 +502,13 @@ def test_once_everything_is_read_again_the_same_call_is_no_repetition() -> None:
     stuck = Progress().observed("a").observed("a")
     assert stuck.repeats == 1
     assert stuck.read_again().observed("a").repeats == 0
+
+
+def test_once_everything_is_read_again_nothing_but_the_last_attempt_is_forgotten() -> None:
+    before = Progress(last_attempt="a", repeats=2, claims=3, closed={"read": "not_found"})
+    assert before.read_again() == replace(before, last_attempt="", repeats=0)
+
+
+def test_a_way_is_named_after_its_operation_and_a_call_after_its_arguments_as_well() -> None:
+    assert way_of("read") == "read"
+    assert way_of("read", {"id": 1}) == f"read {fingerprint({'id': 1})[:16]}"
