@@ -5,6 +5,7 @@ from itertools import product
 
 import pytest
 
+from runs.domain.budget import Dimension
 from runs.domain.interventions import (
     CATALOGUE,
     FROM_PEOPLE,
@@ -181,3 +182,16 @@ def test_a_decision_is_possible_only_while_one_is_waited_for() -> None:
     waiting = replace(STOPPED, state=State.AWAITING_APPROVAL, stop_reason=StopReason.APPROVAL_REQUIRED)
     possible = {move for move in CATALOGUE if why(move, waiting) == ""}
     assert possible == {Move.APPROVAL_GRANTED, Move.APPROVAL_REJECTED, Move.CANCEL_REQUESTED}
+
+
+@pytest.mark.parametrize("move", CATALOGUE)
+def test_an_event_waits_for_a_second_person_where_it_names_one_or_the_requester(move: Move) -> None:
+    kind = CATALOGUE[move]
+    assert kind.takes_two is (move in {Move.CLOSED_UNRESOLVED, Move.SCOPE_NARROWED})
+
+
+@pytest.mark.parametrize("move", CATALOGUE)
+def test_what_a_service_leads_to_is_never_paid_from_what_people_have(move: Move) -> None:
+    kind = CATALOGUE[move]
+    theirs = Dimension.CALLBACK_CHECKS if move is Move.CALLBACK_RECEIVED else Dimension.FOLLOW_UP_CHECKS
+    assert kind.paid_from is theirs
