@@ -372,7 +372,7 @@ def _declared(workflow: Workflow | None, run: Run, waiting: Effect | None) -> fr
     holds = {
         Declared.COMPENSATION: bool(workflow.undo),
         Declared.SCOPES: bool(workflow.narrower(run.scope)),
-        Declared.AMENDMENTS: isinstance(proposed, Writing) and proposed.amendable,
+        Declared.AMENDMENTS: isinstance(proposed, Writing) and bool(proposed.amendable),
     }
     return frozenset(what for what, it_does in holds.items() if it_does)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from runs.case import opening_reads
 from runs.domain.effects import Answer
-from runs.domain.interventions import CATALOGUE
+from runs.domain.interventions import CATALOGUE, EventKind
 from runs.domain.states import Move, StepStatus, StopReason
 from runs.models import Event, Run, Step
 from runs.workflows import registry
@@ -100,7 +100,8 @@ def _event_line(event: Event) -> dict[str, Any] | None:
             quote_by = f"{actor} wrote" if quote else ""
         case "event_proposed":
             payload = content.get("payload") or {}
-            second = "Whoever asked for the run" if content.get("name") == Move.SCOPE_NARROWED else "A second person"
+            kind = _kind(content.get("name"))
+            second = "Whoever asked for the run" if kind and kind.confirmed_by_requester else "A second person"
             says = f"{actor} proposed: {_label(content.get('name'))}. {second} has to confirm it."
             quote, quote_by = _typed(content.get("name"), payload), f"{actor} wrote"
         case "closed_unresolved":
@@ -143,10 +144,8 @@ def _withheld(event: Event, line: dict[str, Any]) -> dict[str, Any]:
 
 def _typed(name: Any, payload: Mapping[str, Any]) -> str:
     """What a person filled in, in the order of the form; where that is several fields, each behind its title."""
-    try:
-        fields = CATALOGUE[Move(name)].payload.get("properties", {})
-    except (KeyError, ValueError):
-        fields = {}
+    kind = _kind(name)
+    fields = kind.payload.get("properties", {}) if kind else {}
     names = [*(field for field in fields if field in payload), *(field for field in payload if field not in fields)]
     said = {field: str(payload[field]) for field in names}
     said |= {code: said[code].replace("_", " ") for code in CODES & said.keys()}
@@ -156,7 +155,10 @@ def _typed(name: Any, payload: Mapping[str, Any]) -> str:
 
 
 def _label(name: Any) -> str:
-    try:
-        return CATALOGUE[Move(name)].label
-    except (KeyError, ValueError):
-        return str(name)
+    kind = _kind(name)
+    return kind.label if kind else str(name)
+
+
+def _kind(name: Any) -> EventKind | None:
+    """The event of that name; None for what another version of the product recorded, or whose text is not kept."""
+    return CATALOGUE.get(Move(name)) if name in set(Move) else None

@@ -115,7 +115,7 @@ class Progress:
     handed_back: int = 0  # hand-overs since then to somebody who had that task already
     closed: Mapping[str, str] = field(default_factory=dict)  # way -> what it failed of (states.Closed)
     rejected: Mapping[str, str] = field(default_factory=dict)  # digest of a plan -> why a person rejected it
-    refused: str = ""  # why the latest proposal of a model was not even considered
+    refused: str = ""  # why a proposal of a model was not even considered: of the latest that was not
     soft_marks: Sequence[str] = field(default_factory=list)  # dimensions whose soft mark was crossed, and said so
     waits: int = 0  # times that the policy chose to look again later
     look_again_at: str = ""  # ISO instant, while it waits so

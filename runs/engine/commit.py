@@ -376,7 +376,7 @@ def _plain(value: Any) -> str | None:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, default=_text) if value else NOTHING if isinstance(value, list) else "{}"
+    return NOTHING if value == [] else json.dumps(value, default=_text)
 
 
 def _text(value: Any) -> str:

@@ -36,8 +36,6 @@ from runs.models import InboxEvent
 from runs.workflows.definition import amended_value, amendment_of
 
 log = logging.getLogger(__name__)
-
-
 TOO_LATE_TO_DECIDE = {
     Undecidable.NOTHING_WAITS: "Nothing was waiting for a decision any more.",
     Undecidable.ANOTHER_PLAN: "The plan was replaced after this decision.",
@@ -173,7 +171,8 @@ def _extend(held: Held, event: InboxEvent) -> None:
     assert held.workflow
     try:
         dimension = Dimension(event.payload["dimension"])
-        held.ledger = held.ledger.extend(dimension, event.payload["by"], held.workflow.planned(dimension))
+        sent = sum(effect.times_sent > 0 for effect in held.effects)
+        held.ledger = held.ledger.extend(dimension, event.payload["by"], held.workflow.planned(dimension, sent))
     except (BudgetError, KeyError, ValueError) as problem:
         raise NotPossible(str(problem)) from None
 

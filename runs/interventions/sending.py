@@ -81,7 +81,8 @@ def _check_extension(run: Run, payload: Mapping[str, Any], by: User) -> None:
     if workflow:
         dimension = Dimension(payload["dimension"])
         try:
-            run.ledger.extend(dimension, payload["by"], workflow.planned(dimension))
+            sent = run.effects.filter(times_sent__gt=0).count()
+            run.ledger.extend(dimension, payload["by"], workflow.planned(dimension, sent))
         except BudgetError as problem:
             refuse(by, attempted, run, "invalid", f"{problem.field}: {problem}", problem.field)
 
@@ -106,19 +107,20 @@ def _check_correction(run: Run, payload: Mapping[str, Any], by: User) -> None:
 
 
 def _check_amendment(run: Run, payload: Mapping[str, Any], by: User) -> None:
-    """A changed field is one of those that the waiting write's operation has, and fits on its own."""
+    """A changed field is one that the waiting write's operation declares as amendable, and fits on its own."""
     attempted, workflow = Move.PLAN_AMENDED, registry.find(run.workflow, run.workflow_version)
     waiting = put_up(row.value() for row in run.effects.all())
     if not workflow or not waiting:
         return  # nothing to hold it against; the event itself is refused for that
     operation = workflow.operations.get(waiting.plan.operation)
-    properties = operation.arguments["properties"] if isinstance(operation, Writing) and operation.amendable else {}
+    amendable = operation.amendable if isinstance(operation, Writing) else ()
     field = payload["field"]
-    if field not in properties:
-        names = listed(properties) if properties else "none of this write"
+    if not operation or field not in amendable:
+        names = listed(amendable) if amendable else "none of this write"
         refuse(by, attempted, run, "invalid", f"field: must be one of {names}.", "field")
-    value = amended_value(properties[field], payload["value"])
-    _, message = fault({"type": "object", "properties": {field: properties[field]}}, {field: value}, "value")
+    schema = operation.arguments["properties"][field]
+    value = amended_value(schema, payload["value"])
+    _, message = fault({"type": "object", "properties": {field: schema}}, {field: value}, "value")
     if not message and names_otherwise({field: value}, run.input):
         message = f"{run.input[field]} is what this run was asked for; for another one, start another run."
     if message:

@@ -118,9 +118,8 @@ class Reading:
 
     says: str  # what it is for, in one sentence, for people and for models
     fact: Callable[[Context, Mapping[str, Any]], str]  # the name under which the answer is kept
-    arguments: Mapping[str, Any] = field(
-        default_factory=lambda: NO_ARGUMENTS
-    )  # JSON Schema of what the policy fills in
+    # JSON Schema of what the policy fills in.
+    arguments: Mapping[str, Any] = field(default_factory=lambda: NO_ARGUMENTS)
     params: Callable[[Context, Mapping[str, Any]], Mapping[str, Any]] = lambda context, given: given
     kind: Callable[[Mapping[str, Any]], str] = lambda given: ""  # of attempt, where `Workflow.fruitless` limits it
 
@@ -136,7 +135,7 @@ class Writing:
     undo: Undo | None = None  # without: cannot be undone by the product
     # What stands in its way as things are, as a sentence: it is not planned then, and a model is told.
     not_now: Callable[[Context, Mapping[str, Any]], str] = lambda context, given: ""
-    amendable: bool = False  # whether a person may change the arguments of one that waits for approval
+    amendable: tuple[str, ...] = ()  # the arguments that a person may change of one that waits for approval
 
 
 def amended_value(schema: Mapping[str, Any], typed: str) -> Any:
@@ -274,8 +273,9 @@ class Workflow:
             schema, of = operation.arguments, f"Workflow {self.name!r}: the arguments of {name!r}"
             if schema.get("type") != "object" or schema.get("additionalProperties") is not False:
                 raise ValueError(f"{of} need a schema of an object that permits no other properties.")
-            if isinstance(operation, Writing) and operation.amendable and not schema.get("properties"):
-                raise ValueError(f"{of} are none, so nothing of it could be amended.")
+            for name_of_one in operation.amendable if isinstance(operation, Writing) else ():
+                if schema.get("properties", {}).get(name_of_one, {}).get("type") not in {"string", "integer"}:
+                    raise ValueError(f"{of}: {name_of_one!r} is no text or whole number that a person could change.")
             try:
                 jsonschema_rs.validator_for(dict(schema))
             except ValueError as problem:
@@ -320,10 +320,11 @@ class Workflow:
         names = [assertion.name for assertion in contract]
         return evaluate(names, {assertion.name: _judged(assertion, context) for assertion in contract})
 
-    def planned(self, dimension: Dimension) -> int:
-        """The limit of one dimension as the workflow planned it."""
+    def planned(self, dimension: Dimension, writes: int = 1) -> int:
+        """The limit of one dimension as the workflow planned it, of look-ups for so many `writes` that were sent."""
         given = {**self.turns, **self.budgets}[dimension]
-        return given[1] if isinstance(given, tuple) else given
+        limit = given[1] if isinstance(given, tuple) else given
+        return limit * max(1, writes) if dimension is Dimension.STATUS_CHECKS else limit
 
 
 def _judged(assertion: Assertion, context: Context) -> Judgement:

@@ -503,7 +503,7 @@ OPERATIONS: Mapping[str, Reading | Writing] = {
         },
         plan=revision_plan,
         key=key_of_revision,
-        amendable=True,  # an editor may have better words for it than whoever proposed it
+        amendable=("text",),  # an editor may have better words for it than whoever proposed it
     ),
 }
 

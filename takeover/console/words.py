@@ -16,7 +16,7 @@ from runs.domain.interventions import CATALOGUE, Permission
 from runs.domain.states import Move, Outcome, Recovery, State, StopReason
 from runs.models import Run
 from runs.workflows import registry
-from runs.workflows.definition import Workflow
+from runs.workflows.definition import Workflow, Writing
 
 STATE = {
     State.RECEIVED: lazy("received"),
@@ -196,8 +196,9 @@ def argument_fields(run: Run) -> tuple[tuple[str, str], ...]:
     """What of the write that waits for approval may be changed, with titles."""
     found, waiting = registry.find(run.workflow), put_up(row.value() for row in run.effects.all())
     operation = found.operations.get(waiting.plan.operation) if found and waiting else None
-    properties = operation.arguments["properties"] if operation else {}
-    return tuple((field, _(schema.get("title", field))) for field, schema in properties.items())
+    amendable = operation.amendable if isinstance(operation, Writing) else ()
+    titles = operation.arguments["properties"] if operation else {}
+    return tuple((field, _(titles[field].get("title", field))) for field in amendable)
 
 
 def scopes(run: Run) -> tuple[tuple[str, str], ...]:

@@ -19,6 +19,7 @@ from runs.models import Run
 from runs.tools.http import HttpService
 from runs.workflows import registry
 from runs.workflows.definition import TURNS
+from tests.engine.dying import Died
 from tests.engine.test_approval import digest
 from tests.engine.test_hostile_answers import answers, with_field
 from tests.engine.test_refund_request import receipt, stopped_as
@@ -28,10 +29,6 @@ from .provider import KEY, Answer, Fault, Says, call
 
 SUBMIT = call("submit_refund")
 DONE = call("claim_completion", says="All refunded!")
-
-
-class Died(BaseException):
-    """The worker is no more: nothing catches this, and nothing is saved after it."""
 
 
 def spent(run: Run, dimension: Dimension) -> int:

@@ -94,7 +94,7 @@ def workflow(library: Library, script: Callable[[Context], Proposal], **more: An
         plan=lambda c, given: WritePlan(
             "lend", given["book"], dict(given), _changes(given), "1", "lent", "none", "little", "all loans"
         ),
-        amendable=True,
+        amendable=("book", "days"),
         key=lambda c, given: f"loan-{c.run_id[:8]}-{given['book']}",
     )
     declared: dict[str, Any] = {

@@ -57,6 +57,7 @@ from runs.workflows import registry
 from runs.workflows.definition import FACTS_LAST, Context
 from tests.engine.authority import BEGINNING, GOES_ON_TO, IN_FORCE, WRITES, Authority, Call, Clock, Fate, Refund
 from tests.engine.conftest import assert_sound
+from tests.engine.dying import Died
 from tests.people import ROLE_OF, person
 
 HUNT = os.environ.get("FUZZ_EXAMPLES", "")
@@ -86,10 +87,6 @@ OFTEN = {"cancel_requested": 1, "paused": 1, "approval_granted": 12}  # among wh
 AGENTS = st.sampled_from(["scripted", "scripted", "scripted", "scripted", *POLICIES])
 T = TypeVar("T")
 Row = dict[str, Any]
-
-
-class Died(BaseException):
-    """The worker was killed."""
 
 
 @pytest.fixture

@@ -11,14 +11,11 @@ from runs.engine.calls import Planned
 from runs.interventions import callbacks, sending
 from runs.models import Run
 from tests.engine.conftest import Engine
+from tests.engine.dying import Died
 from tests.people import person
 from tests.states import bring_write
 
 ALLOWANCES = ("status_checks", "follow_up_checks", "callback_checks")
-
-
-class Died(BaseException):
-    """The worker was killed."""
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from runs.timeline import timeline
 from runs.tools.back_office import SUBMIT_REFUND
 from runs.tools.tool import Result
 from tests.engine.conftest import Engine
-from tests.engine.test_stale_facts import Died, die_after
+from tests.engine.dying import Died, die_after
 from tests.people import person
 from tests.processes import CREDENTIAL
 from tests.states import bring_write

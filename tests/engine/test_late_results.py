@@ -25,14 +25,11 @@ from runs.models import Run
 from runs.tools.tool import Result
 from runs.workflows.refund_request import WORKFLOW
 from tests.engine.conftest import Engine
+from tests.engine.dying import Died
 from tests.engine.test_leases import interrupt, taken_over
 from tests.people import person
 
 PAST = "2000-01-01T00:00Z"
-
-
-class Died(BaseException):
-    """The worker was killed."""
 
 
 def stopped_as(run: Run) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from runs.models import Run
 from runs.timeline import timeline
 from runs.tools.tool import Call, Result, ToolFailed
 from runs.workflows import registry
-from runs.workflows.definition import Context, FollowUp, Scope
+from runs.workflows.definition import Context, FollowUp, Scope, Writing
 from runs.workflows.refund_request import WORKFLOW as REFUND
 from tests.engine.conftest import Engine
 from tests.engine.library import Library, on, workflow
@@ -193,6 +193,40 @@ def test_a_change_that_does_not_fit_is_refused_with_its_field(
     assert waiting.effects.get().plan["params"] == {"book": "Emma"}
 
 
+def test_what_an_operation_does_not_declare_as_amendable_is_changed_by_nobody(
+    engine: Engine, made: Callable[..., Run], library: Library
+) -> None:
+    lending = workflow(library, lends).operations["lend"]
+    assert isinstance(lending, Writing)
+    run = made(lends, operations={"lend": replace(lending, amendable=("days",))})
+
+    with pytest.raises(Refused, match="field: must be one of days"):
+        amend(engine, run, "alice", "book", "Persuasion")
+
+
+def test_look_ups_may_be_extended_for_each_write_that_was_sent(
+    engine: Engine, made: Callable[..., Run], library: Library
+) -> None:
+    def script(c: Context) -> Proposal:
+        left = [title for title in ("Emma", "Persuasion") if title not in library.lent.values()]
+        return Act("lend", {"book": left[0]}) if left else Ask("What else?")
+
+    run = made(script, budgets={**REFUND.budgets, Dimension.EXTERNAL_WRITES: 2})
+    for _ in range(2):
+        waiting = run.effects.get(approved_digest="")
+        run = engine.send(run, "approval_granted", "bob", waiting.plan_digest)
+    run.budget["status_checks"] = [6, 0, 5, 0]  # as when the first write used most of its look-ups, and the second some
+    run.save(update_fields=["budget"])
+
+    run = engine.send(run, "budget_extended", "supervisor", dimension="status_checks", by=6, reason="Both are slow.")
+
+    assert run.budget["status_checks"][0] == 12
+    with pytest.raises(Refused, match="no further extension"):
+        sending.send(
+            run.pk, "budget_extended", person("supervisor"), {"dimension": "status_checks", "by": 1, "reason": "More."}
+        )
+
+
 # A run that follows
 
 
@@ -332,7 +366,8 @@ def test_a_change_does_not_make_it_a_write_for_somebody_else(
     """What was read permits the write for the subject that the run is about, and for no other."""
     lending = workflow(library, lends).operations["lend"]
     properties = {"book": {"type": "string"}, "order_id": {"type": "string"}}
-    operations = {"lend": replace(lending, arguments={**lending.arguments, "properties": properties})}
+    arguments = {**lending.arguments, "properties": properties}
+    operations = {"lend": replace(lending, arguments=arguments, amendable=("order_id",))}
     run = made(lends, operations=operations)
 
     with pytest.raises(Refused, match="value: B456 is what this run was asked for") as refused:

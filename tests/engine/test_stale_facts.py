@@ -1,25 +1,18 @@
 """What permits a write is read again whenever time may have passed: after a wait, a crash, a stop, or five minutes."""
 
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 import pytest
 from django.utils import timezone
 
-from runs.engine import calls
 from runs.engine.advance import advance
-from runs.engine.calls import Planned
-from runs.engine.held import Held
 from runs.models import Run
 from tests.engine.conftest import Engine
+from tests.engine.dying import Died, die_after
 from tests.engine.test_leases import interrupt
 
 PAST = "2000-01-01T00:00Z"
-
-
-class Died(BaseException):
-    """The worker was killed."""
 
 
 def stopped_as(run: Run) -> tuple[str, str]:
@@ -36,20 +29,6 @@ def killed_at(run: Run, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     with pytest.raises(Died):
         advance(run.pk)
     Run.objects.filter(pk=run.pk).update(due_at=PAST)
-
-
-def die_after(monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
-    """The worker that makes the next call of this tool dies with its answer in hand."""
-    perform = calls._perform
-
-    def performed(held: Held, planned: Planned, until: float) -> Any:
-        result = perform(held, planned, until)
-        if planned.tool.name == tool:
-            monkeypatch.setattr(calls, "_perform", perform)
-            raise Died
-        return result
-
-    monkeypatch.setattr(calls, "_perform", performed)
 
 
 def killed_after(run: Run, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:

@@ -22,7 +22,8 @@ from runs.interventions import waking
 from runs.models import Run
 from takeover.supervisor.children import CLONE
 from tests.engine.conftest import Engine
-from tests.engine.test_late_results import Died, next_worker
+from tests.engine.dying import Died
+from tests.engine.test_late_results import next_worker
 from tests.engine.test_leases import interrupt
 from tests.faults.hands import PATIENCE, Hands
 from tests.faults.mutants import MUTANTS, WITNESSES, Mutant, page

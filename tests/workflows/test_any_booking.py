@@ -8,29 +8,24 @@ decides something at the service, the faults are over, or only time passes. Afte
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.domain.budget import Dimension
-from runs.domain.interventions import EventKind
 from runs.domain.states import FINAL, Move, Outcome, State
-from runs.interventions import sending
-from runs.interventions.possible import possible_events
 from runs.interventions.refusals import Refused
 from runs.models import Run
 from tests.faults.invariants import violations
-from tests.people import person
+from tests.workflows.anybody import anything, somebody_acts
 from tests.workflows.bookings import PARTICIPANT, Workshops, contract
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "15"))
 ROUNDS = 10  # what happens to one run at the most
 NUMBERS = count(1)
 READS = ("authority", "events", "bookings", "lookup")
-PEOPLE = ["supervisor", "supervisor", "bob", "support"]
 
 FAULTS: list[tuple[str, Mapping[str, Any]]] = [
     *[(name, {"where": where, "times": 1}) for name in ("unavailable", "malformed", "empty") for where in READS],
@@ -58,35 +53,13 @@ CHANGES: list[Mapping[str, Any]] = [
 ]
 
 
-def payload_of(kind: EventKind, draw: Any) -> dict[str, Any]:
-    """What fits the event's schema, and what the event is about."""
-    known = {
-        "dimension": st.sampled_from([Dimension.TOOL_ATTEMPTS, Dimension.STEPS]),
-        "by": st.sampled_from([1, 4, 8]),
-        "field": st.just("participant_id"),
-        "value": st.sampled_from([PARTICIPANT, "P-302"]),
-    }
-    fields = kind.payload["properties"]
-    return {
-        name: draw(known.get(name, st.just("as agreed")), name)
-        for name in fields
-        if name in kind.payload["required"] or name in known
-    }
-
-
-def somebody_acts(run: Run, draw: Any) -> None:
-    """One of the events that this person is offered; approvals more often than the others."""
-    who = person(draw(st.sampled_from(PEOPLE), "who"))
-    offered = [event.kind for event in possible_events(run, who) if not event.why_not]
-    often = {Move.APPROVAL_GRANTED: 9, Move.CANCEL_REQUESTED: 2, Move.PAUSED: 1}
-    moves = [kind.move for kind in offered for _ in range(often.get(kind.move, 3))]
-    if not moves:
-        return
-    move = draw(st.sampled_from(moves), "what")
-    kind = next(kind for kind in offered if kind.move == move)
-    answers = run.effects.latest("planned_at").plan_digest if kind.answers_plan else ""
-    with suppress(Refused):  # it does not fit, or comes too late: who sends it is told so, and nothing changes
-        sending.send(run.pk, move, who, payload_of(kind, draw), answers)
+OFTEN = {Move.APPROVAL_GRANTED: 9, Move.CANCEL_REQUESTED: 2, Move.PAUSED: 1}
+KNOWN = {
+    "dimension": st.sampled_from([Dimension.TOOL_ATTEMPTS, Dimension.STEPS]),
+    "by": st.sampled_from([1, 4, 8]),
+    "field": st.just("participant_id"),
+    "value": st.sampled_from([PARTICIPANT, "P-302"]),
+}
 
 
 def the_organiser_acts(desk: Workshops, event_id: str, draw: Any) -> None:
@@ -111,7 +84,7 @@ def goes_on(desk: Workshops, run: Run, draw: Any, laws_hold: Callable[[Run], Non
         happens = ["somebody acts"] * 5 + ["the organiser acts", "time passes", "faults end"]
         match draw(st.sampled_from(happens), "then"):
             case "somebody acts":
-                somebody_acts(run, draw)
+                somebody_acts(run, draw, OFTEN, KNOWN)
             case "the organiser acts":
                 the_organiser_acts(desk, event_id, draw)
             case "faults end":
@@ -121,13 +94,7 @@ def goes_on(desk: Workshops, run: Run, draw: Any, laws_hold: Callable[[Run], Non
     return run
 
 
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.generate],  # what was found is short enough to be read as it is
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@anything(EXAMPLES)
 @given(data=st.data())
 def test_whatever_happens_a_seat_is_never_wrongly_booked_never_twice_and_always_somebodys(
     desk: Workshops, data: st.DataObject

@@ -22,15 +22,13 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django.fixtures import Settings
 
 from runs.domain.budget import Dimension
 from runs.domain.errors import Failure
-from runs.domain.interventions import EventKind
 from runs.domain.states import FINAL, Move, Outcome, State, StepKind
-from runs.interventions import sending
 from runs.interventions.possible import possible_events
 from runs.interventions.refusals import Refused
 from runs.models import Run
@@ -39,14 +37,15 @@ from runs.tools.tool import Call, Result, Tool, ToolFailed
 from runs.workflows.document_digest import WORKFLOW
 from tests.documents import Documents, System
 from tests.engine.conftest import _every_package_is_sound, _no_broker  # noqa: F401
+from tests.engine.dying import Died
 from tests.faults.invariants import violations
 from tests.people import person
-from tests.workflows.test_document_digest import Desk, Died
+from tests.workflows.anybody import PEOPLE, anything, somebody_acts
+from tests.workflows.test_document_digest import Desk
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "12"))
 ROUNDS = 10  # what happens to one digest at the most
 NUMBERS = count(1)
-PEOPLE = ["supervisor", "supervisor", "bob", "support"]
 DECIDE = {"supervisor", "bob"}
 DECISIONS = [Move.APPROVAL_GRANTED, Move.APPROVAL_REJECTED, Move.APPROVAL_REVOKED]
 WRITES = [name for name, tool in WORKFLOW.tools.items() if tool.kind is StepKind.WRITE]
@@ -219,35 +218,13 @@ CHANGES = [
 ]
 
 
-def payload_of(kind: EventKind, draw: Any) -> dict[str, Any]:
-    """What fits the event's schema, and what the event is about."""
-    known = {
-        "dimension": st.sampled_from([Dimension.TOOL_ATTEMPTS, Dimension.EXTERNAL_WRITES, Dimension.STEPS]),
-        "by": st.sampled_from([1, 4, 8]),
-        "field": st.sampled_from(["first", "second"]),
-        "value": st.sampled_from(["originals/rain.md", "originals/wells.md", "originals/none.md"]),
-    }
-    fields = kind.payload["properties"]
-    return {
-        name: draw(known.get(name, st.just("as agreed")), name)
-        for name in fields
-        if name in kind.payload["required"] or name in known
-    }
-
-
-def somebody_acts(run: Run, draw: Any) -> None:
-    """One of the events that this person is offered; approvals and undoings more often than the others."""
-    who = person(draw(st.sampled_from(PEOPLE), "who"))
-    offered = [event.kind for event in possible_events(run, who) if not event.why_not]
-    often = {Move.APPROVAL_GRANTED: 12, Move.COMPENSATION_APPROVED: 9, Move.CANCEL_REQUESTED: 1, Move.PAUSED: 1}
-    moves = [kind.move for kind in offered for _ in range(often.get(kind.move, 3))]
-    if not moves:
-        return
-    move = draw(st.sampled_from(moves), "what")
-    kind = next(kind for kind in offered if kind.move == move)
-    answers = run.effects.latest("planned_at").plan_digest if kind.answers_plan else ""
-    with suppress(Refused):  # it does not fit, or comes too late: who sends it is told so, and nothing changes
-        sending.send(run.pk, move, who, payload_of(kind, draw), answers)
+OFTEN = {Move.APPROVAL_GRANTED: 12, Move.COMPENSATION_APPROVED: 9, Move.CANCEL_REQUESTED: 1, Move.PAUSED: 1}
+KNOWN = {
+    "dimension": st.sampled_from([Dimension.TOOL_ATTEMPTS, Dimension.EXTERNAL_WRITES, Dimension.STEPS]),
+    "by": st.sampled_from([1, 4, 8]),
+    "field": st.sampled_from(["first", "second"]),
+    "value": st.sampled_from(["originals/rain.md", "originals/wells.md", "originals/none.md"]),
+}
 
 
 def in_turns(carry_on: Callable[[Run], Run], run: Run) -> Run:
@@ -259,13 +236,7 @@ def in_turns(carry_on: Callable[[Run], Run], run: Run) -> Run:
             Run.objects.filter(pk=run.pk).update(owner="", due_at="2000-01-01T00:00Z")
 
 
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.generate],  # what was found is short enough to be read as it is
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@anything(EXAMPLES)
 @given(data=st.data())
 def test_whatever_happens_a_digest_is_never_wrongly_complete_never_made_twice_and_always_somebodys(
     transactional_db: None, tmp_path: Path, settings: Settings, data: st.DataObject
@@ -303,7 +274,7 @@ def goes_on(run: Run, desk: Desk, theirs: Theirs, disk: Disk, late: Late, draw: 
             st.sampled_from(["somebody acts"] * 6 + ["time passes", "the folder changes", "the disk is mended"]), "then"
         ):
             case "somebody acts":
-                somebody_acts(run, draw)
+                somebody_acts(run, draw, OFTEN, KNOWN)
             case "the folder changes":
                 draw(st.sampled_from(CHANGES), "how")(theirs)
             case "the disk is mended":

@@ -8,29 +8,24 @@ the run's rows and the office's own books. FUZZ_EXAMPLES=500 goes on for longer.
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.domain.budget import Dimension
-from runs.domain.interventions import EventKind
 from runs.domain.states import FINAL, Move, State
-from runs.interventions import sending
-from runs.interventions.possible import possible_events
 from runs.interventions.refusals import Refused
 from runs.models import Run
 from tests.faults.invariants import violations
-from tests.people import person
+from tests.workflows.anybody import anything, somebody_acts
 from tests.workflows.reports import Reports, values
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "8"))
 ROUNDS = 12  # what happens to one report at the most
 NUMBERS = count(1)
 READS = ("assignments", "search", "drafts")
-PEOPLE = ["supervisor", "supervisor", "bob", "support"]
 
 Fault = tuple[str, str, Mapping[str, Any]]  # about what ("" is the report), which, with which parameters
 
@@ -72,36 +67,14 @@ FAULTS: dict[str, list[Fault]] = {
 POLICIES = st.sampled_from(["scripted", "scripted", "scripted", "overconfident", "stubborn"])
 
 
-def payload_of(kind: EventKind, draw: Any) -> dict[str, Any]:
-    """What fits the event's schema, and what the event is about."""
-    known = {
-        "dimension": st.sampled_from([Dimension.TOOL_ATTEMPTS, Dimension.EXTERNAL_WRITES, Dimension.STEPS]),
-        "by": st.sampled_from([1, 4, 8]),
-        "scope": st.just("disputed"),
-        "field": st.just("editor_id"),
-        "value": st.just("U-88"),
-    }
-    fields = kind.payload["properties"]
-    return {
-        name: draw(known.get(name, st.just("as agreed")), name)
-        for name in fields
-        if name in kind.payload["required"] or name in known
-    }
-
-
-def somebody_acts(run: Run, draw: Any) -> None:
-    """One of the events that this person is offered; decisions and extensions more often than the others."""
-    who = person(draw(st.sampled_from(PEOPLE), "who"))
-    offered = [event.kind for event in possible_events(run, who) if not event.why_not]
-    often = {Move.APPROVAL_GRANTED: 12, Move.BUDGET_EXTENDED: 8, Move.CANCEL_REQUESTED: 1, Move.PAUSED: 1}
-    moves = [kind.move for kind in offered for _ in range(often.get(kind.move, 3))]
-    if not moves:
-        return
-    move = draw(st.sampled_from(moves), "what")
-    kind = next(kind for kind in offered if kind.move == move)
-    answers = run.effects.latest("planned_at").plan_digest if kind.answers_plan else ""
-    with suppress(Refused):  # it does not fit, or comes too late: who sends it is told so, and nothing changes
-        sending.send(run.pk, move, who, payload_of(kind, draw), answers)
+OFTEN = {Move.APPROVAL_GRANTED: 12, Move.BUDGET_EXTENDED: 8, Move.CANCEL_REQUESTED: 1, Move.PAUSED: 1}
+KNOWN = {
+    "dimension": st.sampled_from([Dimension.TOOL_ATTEMPTS, Dimension.EXTERNAL_WRITES, Dimension.STEPS]),
+    "by": st.sampled_from([1, 4, 8]),
+    "scope": st.just("disputed"),
+    "field": st.just("editor_id"),
+    "value": st.just("U-88"),
+}
 
 
 def the_office_decides(editors: Reports, run: Run, draw: Any) -> None:
@@ -114,13 +87,7 @@ def the_office_decides(editors: Reports, run: Run, draw: Any) -> None:
             office.post(f"/control/drafts/{effect['request_id']}/release")
 
 
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.generate],  # what was found is short enough to be read as it is
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@anything(EXAMPLES)
 @given(data=st.data())
 def test_whatever_happens_a_report_is_never_wrongly_complete_never_written_twice_and_always_somebodys(
     editors: Reports, data: st.DataObject
@@ -144,7 +111,7 @@ def test_whatever_happens_a_report_is_never_wrongly_complete_never_written_twice
             st.sampled_from(["somebody acts"] * 6 + ["time passes", "the office decides", "faults end"]), "then"
         ):
             case "somebody acts":
-                somebody_acts(run, draw)
+                somebody_acts(run, draw, OFTEN, KNOWN)
             case "the office decides":
                 the_office_decides(editors, run, draw)
             case "faults end":

@@ -63,8 +63,8 @@ assert SUBMIT.undo
         ),
         ({"contract": (*WORKFLOW.contract, WORKFLOW.contract[0])}, "has the assertion 'authorised' twice."),
         (
-            {"operations": {SUBMIT_REFUND.name: replace(SUBMIT, amendable=True)}},
-            "the arguments of 'submit_refund' are none, so nothing of it could be amended.",
+            {"operations": {SUBMIT_REFUND.name: replace(SUBMIT, amendable=("note",))}},
+            "the arguments of 'submit_refund': 'note' is no text or whole number that a person could change.",
         ),
         ({"scopes": {"less": Scope("Less", frozenset({"paid"}))}}, "scope 'less' drops 'paid', which is no assertion."),
         (

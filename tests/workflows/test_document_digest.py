@@ -27,6 +27,7 @@ from runs.workflows.definition import Context, Workflow
 from runs.workflows.document_digest import USES, WORKFLOW, beginnings, cited, first_sentence, parsed
 from tests.documents import RAIN, WELLS, Documents, System, lose_the_answer, strike
 from tests.engine.conftest import Engine, _every_package_is_sound, _no_broker  # noqa: F401
+from tests.engine.dying import Died
 from tests.people import person
 
 MADE_OF = {"first": "originals/rain.md", "second": "originals/wells.md"}
@@ -326,10 +327,6 @@ def test_a_digest_that_somebody_changes_before_it_is_in_the_index_is_a_persons(
 
 
 # A worker dies
-
-
-class Died(BaseException):
-    """The worker is gone: nothing of it goes on."""
 
 
 @pytest.mark.parametrize("write", [0, 1], ids=["draft", "index"])

@@ -23,6 +23,7 @@ from runs.interventions.refusals import Refused
 from runs.models import Run
 from runs.workflows.definition import Context, Workflow
 from runs.workflows.refund_request import CUSTOMER_SAYS
+from tests.engine.dying import Died, die_after
 from tests.people import person
 from tests.processes import BackOffice
 from tests.workflows.refunds import READ, Refunds, actions, at_the_desk, contract, handoff, stopped_as, told, values
@@ -155,7 +156,7 @@ def test_a_crash_between_the_answer_and_its_record_is_reconciled_before_anything
     desk: Refunds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = desk.start("B456")
-    dies_after(monkeypatch, "submit_refund")
+    die_after(monkeypatch, "submit_refund")
     with pytest.raises(Died):
         advance(run.pk)
     Run.objects.filter(pk=run.pk).update(due_at=PAST)
@@ -458,21 +459,3 @@ def test_while_it_runs_there_is_no_follow_up(desk: Refunds) -> None:
 
     with pytest.raises(Refused, match="has ended"):
         starting.follow_up(run.pk, "payment", person("support"))
-
-
-class Died(BaseException):
-    """The worker was killed."""
-
-
-def dies_after(monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
-    """The worker that makes the next call of this tool dies with its answer in hand."""
-    perform = calls._perform
-
-    def performed(held: Held, planned: Planned, until: float) -> Any:
-        answer = perform(held, planned, until)
-        if planned.tool.name == tool:
-            monkeypatch.setattr(calls, "_perform", perform)
-            raise Died
-        return answer
-
-    monkeypatch.setattr(calls, "_perform", performed)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from httpx2 import HTTPError
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django.fixtures import Settings
 
@@ -19,13 +19,12 @@ from runs.interventions.refusals import Refused
 from runs.models import Run
 from tests.people import person
 from tests.processes import BackOffice
+from tests.workflows.anybody import anything
 from tests.workflows.refunds import Refunds, at_the_desk
 
 COST = 150_00
 NUMBERS = count(1000)
-RARELY = settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+RARELY = anything(8)
 AMOUNTS = st.sampled_from([None, 1, 40_00, 60_00, 100_00, 149_99, COST, COST + 1])
 FAULTS = st.sampled_from(
     [
