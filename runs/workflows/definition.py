@@ -48,7 +48,7 @@ class Context:
     closed: Mapping[str, str] = field(default_factory=dict)  # ways and kinds not to be tried any more, and why
     rejected: Mapping[str, str] = field(default_factory=dict)  # digest of a plan -> why a person rejected it
     answer: Mapping[str, Any] | None = None  # a model's, not dealt with yet
-    refused: str = ""  # why the latest proposal of a model was not even considered
+    refused: str = ""  # why a proposal of a model was not even considered: of the latest that was not
     left: Mapping[str, int] = field(default_factory=dict)  # of each budget
 
     def fresh(self, name: str) -> Fact | None:

@@ -365,6 +365,7 @@ def test_a_change_does_not_make_it_a_write_for_somebody_else(
 ) -> None:
     """What was read permits the write for the subject that the run is about, and for no other."""
     lending = workflow(library, lends).operations["lend"]
+    assert isinstance(lending, Writing)
     properties = {"book": {"type": "string"}, "order_id": {"type": "string"}}
     arguments = {**lending.arguments, "properties": properties}
     operations = {"lend": replace(lending, arguments=arguments, amendable=("order_id",))}
