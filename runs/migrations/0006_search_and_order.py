@@ -22,7 +22,8 @@ $$;
 
 CREATE FUNCTION runs_bigrams(words text) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE COST 2000 AS $$
-    SELECT coalesce(array_agg(DISTINCT substr(words, place, 2)), '{}') FROM generate_series(1, length(words) - 1) AS place
+    SELECT coalesce(array_agg(DISTINCT substr(words, place, 2)), '{}')
+      FROM generate_series(1, length(words) - 1) AS place
 $$;
 """
 FINAL = ["cancelled", "completed", "failed"]
@@ -63,9 +64,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="run",
-            index=models.Index(
-                fields=["stop_reason", "-stopped_at"], condition=~Q(stop_reason=""), name="run_reason"
-            ),
+            index=models.Index(fields=["stop_reason", "-stopped_at"], condition=~Q(stop_reason=""), name="run_reason"),
         ),
         migrations.AddIndex(
             model_name="run",

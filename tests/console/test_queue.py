@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from runs.domain.states import State, StopReason
 from runs.models import Run
-from takeover.console import queue
+from takeover.console.queue import paging
 from tests.console import rows
 from tests.states import bring
 
@@ -137,7 +137,7 @@ def test_the_queue_is_filtered_by_workflow(alice: User, signed_in: SignIn) -> No
 
 
 def test_paging_goes_through_every_run_once(alice: User, signed_in: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "PAGE", 3)
+    monkeypatch.setattr(paging, "PAGE", 3)
     now, same = timezone.now(), timezone.now() + timedelta(hours=1)
     for number in range(8):
         due = None if number > 5 else same if number > 2 else now + timedelta(minutes=number)
@@ -157,7 +157,7 @@ def test_paging_goes_through_every_run_once(alice: User, signed_in: SignIn, monk
 def test_the_closed_ones_are_paged_latest_first(
     alice: User, signed_in: SignIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue, "PAGE", 2)
+    monkeypatch.setattr(paging, "PAGE", 2)
     for number in range(3):
         at = timezone.now() - timedelta(hours=number)
         rows.run(f"N{number}", alice, StopReason.CONTRACT_MET, stopped_at=at)
