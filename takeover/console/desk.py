@@ -137,6 +137,7 @@ class UpTo(Subquery):
 
     template = "(SELECT count(*) FROM (%(subquery)s) AS found)"
     output_field = IntegerField()
+    empty_result_set_value = 0  # where Django sees that nothing can be found, it does not ask
 
 
 def counted(piles: Mapping[str, QuerySet[Run]], person: User, most: int = COUNTED_UP_TO) -> dict[str, int]:
