@@ -17,6 +17,7 @@ from runs.models import Run
 from runs.models.run import RunQuerySet
 
 PAGE = 30
+FEW = 2000
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,13 @@ def page(runs: RunQuerySet, order: Order, after: str, *, all_stopped: bool) -> t
             found = found.filter(order.from_here(instants[0]))
     rows = list(found[: PAGE + 1])
     return rows[:PAGE], _cursor(rows[PAGE - 1], order) if len(rows) > PAGE else ""
+
+
+def few_or_many(found: RunQuerySet) -> RunQuerySet:
+    """What a search finds, so that it is put in order quickly: few by sorting them, many by going through the order
+    until a page is full. Left to guess which it is, the planner may look through a million rows for none."""
+    numbers = list(found.order_by().values_list("pk", flat=True)[: FEW + 1])
+    return Run.objects.filter(pk__in=numbers) if len(numbers) <= FEW else found
 
 
 def _cursor(run: Run, order: Order) -> str:

@@ -18,7 +18,7 @@ from runs.interventions import claims
 from runs.models import Run
 from takeover.console import desk
 from takeover.console.queue import saved, search
-from takeover.console.queue.paging import instant, page
+from takeover.console.queue.paging import few_or_many, instant, page
 from takeover.console.queue.place import Place
 from takeover.console.queue.rows import rows
 
@@ -83,7 +83,10 @@ def desk_counts(request: HttpRequest) -> HttpResponse:
 
 def _context(place: Place, person: User, since: datetime | None = None) -> dict[str, Any]:
     asked_at = timezone.now()
-    runs, next_page = page(place.runs(person), place.order, place.after, all_stopped=place.tab.name == "closed")
+    found = place.runs(person)
+    if place.search:
+        found = few_or_many(found)
+    runs, next_page = page(found, place.order, place.after, all_stopped=place.tab.name == "closed")
     fields = place.fields()
     return {
         "place": place,
