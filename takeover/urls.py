@@ -15,10 +15,10 @@ queue_urls = [
     path("queue/news/", screen.queue_news, name="queue-news"),
     path("queue/counts/", screen.desk_counts, name="desk-counts"),
     path("queue/take-next/", taking.take_next, name="take-next"),
-    path("queue/bulk/", bulk.bulk, name="bulk"),
-    path("queue/views/", views.save, name="save-view"),
-    path("queue/views/<int:view_id>/rename/", views.rename, name="rename-view"),
-    path("queue/views/<int:view_id>/delete/", views.delete, name="delete-view"),
+    path("queue/bulk/", bulk.bulk, name="queue-bulk"),
+    path("queue/views/", views.save, name="queue-save-view"),
+    path("queue/views/<int:view_id>/rename/", views.rename, name="queue-rename-view"),
+    path("queue/views/<int:view_id>/delete/", views.delete, name="queue-delete-view"),
     path("queue/<uuid:run_id>/claim/", taking.claim_row, name="claim-row"),
 ]
 
