@@ -80,7 +80,7 @@ def make(held: Held, planned: Planned) -> None:
     if now - before > MARGIN:
         # The commit, or this process, stood still: others may have begun to count on it that nothing arrives any more.
         raise LeaseLost
-    result = _perform(held, planned, now + planned.tool.deadline)
+    result = perform(held, planned, now + planned.tool.deadline)
     step["settled_at"] = held.now()
     _settle(held, planned, step, result)
 
@@ -129,7 +129,8 @@ def _intend(held: Held, planned: Planned) -> dict[str, Any]:
     return {"seq": step["seq"]}
 
 
-def _perform(held: Held, planned: Planned, until: float) -> Result | Failure:
+def perform(held: Held, planned: Planned, until: float) -> Result | Failure:
+    """The call itself, over by `until`, with an answer as it may be kept. Nothing is written down here."""
     try:
         return _clean(held, planned.tool.perform(service(planned.tool.service), _call(held, planned), until))
     except ToolFailed as failed:
