@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from takeover.api import callbacks
-from takeover.console import approvals, case, events, live, outcomes, queue
+from takeover.console import approvals, case, events, glance, live, outcomes, queue, steps
 from takeover.console.sign_in import SignIn
 
 # /
@@ -25,6 +25,10 @@ case_urls = [
     path("claim/", case.claim, name="claim"),
     path("release/", case.release, name="release"),
     path("follow-ups/<slug:name>/", case.follow_up, name="follow-up"),
+    path("glance/", glance.glance, name="glance"),
+    path("steps/<int:seq>/", steps.step, name="step"),
+    path("steps/<int:seq>/opened/", steps.step_opened, name="step-opened"),
+    path("notes/", case.note, name="note"),
     path("events/<slug:name>/", events.event, name="event"),
     path("events/<slug:name>/form/", events.event_form, name="event-form"),
 ]

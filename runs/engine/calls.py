@@ -80,7 +80,7 @@ def make(held: Held, planned: Planned) -> None:
     if now - before > MARGIN:
         # The commit, or this process, stood still: others may have begun to count on it that nothing arrives any more.
         raise LeaseLost
-    result = perform(held, planned, now + planned.tool.deadline)
+    result = _perform(held, planned, now + planned.tool.deadline)
     step["settled_at"] = held.now()
     _settle(held, planned, step, result)
 
@@ -129,8 +129,14 @@ def _intend(held: Held, planned: Planned) -> dict[str, Any]:
     return {"seq": step["seq"]}
 
 
-def perform(held: Held, planned: Planned, until: float) -> Result | Failure:
-    """The call itself, over by `until`, with an answer as it may be kept. Nothing is written down here."""
+def only_read(held: Held, planned: Planned, until: float) -> Result | Failure:
+    """Make a call that reads, over by `until`, and write nothing of it down."""
+    if planned.tool.kind is not StepKind.READ:
+        raise ValueError(f"{planned.tool.name} does more than read.")
+    return _perform(held, planned, until)
+
+
+def _perform(held: Held, planned: Planned, until: float) -> Result | Failure:
     try:
         return _clean(held, planned.tool.perform(service(planned.tool.service), _call(held, planned), until))
     except ToolFailed as failed:

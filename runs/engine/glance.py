@@ -120,7 +120,7 @@ def _read(held: Held, call: Planned, until: float) -> None:
         raise Unreadable("To plan it again takes more than reading.")
     if now >= until:
         raise Unreadable(f"It was not read within {timedelta(seconds=DEADLINE).seconds} seconds.")
-    result = calls.perform(held, call, min(until, now + tool.deadline))
+    result = calls.only_read(held, call, min(until, now + tool.deadline))
     if isinstance(result, Failure):
         raise Unreadable(told_by(tool, result))
     held.learn(Fact(call.learns, result.data, tool.source, held.now(), result.reference, held.run.stretch))

@@ -42,7 +42,7 @@ def wake(run_id: UUID) -> bool:
 
 
 def ask_for_a_glance(run_id: UUID) -> None:
-    """Ask some worker to read what a proposed write rests on. A lost message costs nothing: the next look asks again."""
+    """Ask some worker to read what a proposed write rests on. A lost message costs nothing: who looks asks again."""
     try:
         take_a_glance.delay(str(run_id))
     except OperationalError as problem:

@@ -1,3 +1,6 @@
+from typing import Any
+from uuid import UUID
+
 from django.db import connection, models
 
 from runs.models.run import Run
@@ -25,12 +28,12 @@ RETURNING run_id
 class GlanceManager(models.Manager["Glance"]):
     def ask(self, run: Run, plan_digest: str) -> bool:
         """Note that somebody looks at this plan. False where it was asked, or answered, just now."""
-        asked = {"run": run.pk, "digest": plan_digest, "again_after": AGAIN_AFTER}
+        asked: dict[str, Any] = {"run": run.pk, "digest": plan_digest, "again_after": AGAIN_AFTER}
         with connection.cursor() as cursor:
             cursor.execute(ASK, asked)
             return cursor.fetchone() is not None
 
-    def take(self, run_id: object) -> "Glance | None":
+    def take(self, run_id: UUID) -> "Glance | None":
         """The question, for the one worker that answers it; None where it is answered, or too old."""
         with connection.cursor() as cursor:
             cursor.execute(TAKE, {"run": run_id, "stale": STALE})

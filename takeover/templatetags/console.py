@@ -15,7 +15,7 @@ from django.utils.translation import pgettext
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
 from runs.domain.effects import EffectState
-from takeover.console import words
+from takeover.console import desk, words
 
 register = template.Library()
 
@@ -153,6 +153,11 @@ def reason_word(code: str) -> str:
 
 
 @register.filter
+def effect_word(code: str) -> str:
+    return words.word(code, words.EFFECT)
+
+
+@register.filter
 def answer_word(code: str | None) -> str:
     return words.word(code, words.ANSWER) if code else ""
 
@@ -182,9 +187,13 @@ def workflow_word(name: str) -> str:
     return words.workflow(name)
 
 
+register.filter("person", desk.name_of)
+
+
 @register.filter
 def face(name: str) -> str:
     """Two letters for a person."""
+    name = name.partition(" (")[0]
     parts = [part for part in name.replace(".", " ").replace("_", " ").split() if part]
     letters = parts[0][0] + parts[-1][0] if len(parts) > 1 else name[:2]
     return letters.upper()
