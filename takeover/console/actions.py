@@ -85,7 +85,7 @@ def actions(case: dict[str, Any], run: Run, person: User) -> list[Action]:
     """Every event of the catalogue for this person, the one that most likely helps first."""
     events = possible_events(run, person)
     possible = _possible(events)
-    only_held = _possible(possible_events(_as_if_free(run), person)) - possible
+    only_held = _possible(possible_events(_as_if_free(run), person)) - possible if run.is_held() else set()
     looked_for = _looked_for(run)
     near = {event["name"] for event in case["allowed_events"]} | set(looked_for)
     primary = next((move for move in looked_for if move in possible), None)
