@@ -1,7 +1,9 @@
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import connection, models
+from django.db.models.functions import Now
 
 from runs.models.run import Run
 
@@ -40,6 +42,10 @@ class GlanceManager(models.Manager["Glance"]):
             if cursor.fetchone() is None:
                 return None
         return self.get(pk=run_id)
+
+    def forget(self) -> None:
+        """Take away what nobody has looked at for a day."""
+        self.filter(asked_at__lt=Now() - timedelta(days=1)).delete()
 
 
 class Glance(models.Model):

@@ -9,16 +9,7 @@ from psycopg import sql
 
 RECORD = ("runs_event", "runs_eventtext", "runs_handoff", "runs_seal")  # written once, and never changed
 LAW = ("runs_transition", "runs_stopreason", "runs_effectchange", "django_migrations")
-KEPT = (
-    "runs_run",
-    "runs_effect",
-    "runs_fact",
-    "runs_glance",
-    "runs_inboxevent",
-    "runs_refusal",
-    "runs_step",
-    "runs_steppayload",
-)
+KEPT = ("runs_run", "runs_effect", "runs_fact", "runs_inboxevent", "runs_refusal", "runs_step", "runs_steppayload")
 MAY = {
     **dict.fromkeys(RECORD, "SELECT, INSERT"),
     **dict.fromkeys(LAW, "SELECT"),

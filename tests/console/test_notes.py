@@ -21,8 +21,7 @@ def run(alice: User) -> Run:
 
 
 def write(client: Client, run: Run, text: str, once: str = "") -> HttpResponse:
-    answer: HttpResponse = client.post(f"/runs/{run.pk}/notes/", {"text": text, "once": once})
-    return answer
+    return client.post(f"/runs/{run.pk}/notes/", {"text": text, "once": once})  # type: ignore[return-value]
 
 
 def noted(run: Run) -> list[Event]:
@@ -88,7 +87,6 @@ def test_what_was_typed_survives_a_refusal(run: Run, alice: User, signed_in: Sig
     assert "A note may have at most 2000 characters; these are 2250." in told
     assert "long &lt;b&gt; long &lt;b&gt;" in told
     assert 'name="once" value="form-1"' in told
-    assert "Was it" not in told or "B456" in told
 
 
 def test_hostile_text_stays_text_and_secrets_are_not_kept(run: Run, alice: User, signed_in: SignIn) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from runs.domain.proposals import Act, Proposal
 from runs.engine import glance
+from runs.engine.retention import Retention
 from runs.engine.tasks import take_a_glance
 from runs.interventions import glances
 from runs.models import Event, Fact, Glance, Run, Step
@@ -214,6 +215,15 @@ def test_a_workflow_that_cannot_plan_any_more_is_unreadable_and_not_an_error(
     seen = look_at(run)
 
     assert (seen.finding, seen.says) == ("unreadable", "The run's workflow is not installed here.")
+
+
+def test_what_nobody_looks_at_any_more_is_not_kept(waiting: Run) -> None:
+    look_at(waiting)
+    Retention().tick()
+    assert Glance.objects.exists()
+    let_time_pass(waiting)
+    Retention().tick()
+    assert not Glance.objects.exists()
 
 
 def test_secrets_in_what_was_read_are_not_kept(
