@@ -60,7 +60,7 @@ TEMPLATES = [
                     [("django.template.loaders.cached.Loader", ["django.template.loaders.filesystem.Loader"])],
                 )
             ],
-            "builtins": ["template_partials.templatetags.partials"],
+            "builtins": ["template_partials.templatetags.partials", "takeover.templatetags.icons"],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
