@@ -141,6 +141,11 @@ def _event_line(event: Event, name_of: Callable[[User], str]) -> dict[str, Any] 
             says = _("%(actor)s took the case.") % told
         case "case_released":
             says = _("%(actor)s gave the case back.") % told
+        case "case_assigned":
+            given = {**told, "to": content.get("to"), "had_it": content.get("had_it")}
+            says = _("%(actor)s gave the case to %(to)s.") % given
+            if content.get("had_it"):
+                says = _("%(actor)s gave the case to %(to)s; %(had_it)s had it.") % given
         case "soft_limit_crossed":
             says = _("Soft limit crossed: %(spent)s %(dimension)s spent.") % {
                 "spent": content.get("spent"),

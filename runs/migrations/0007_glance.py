@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0005_events_of_their_transaction")]
+    dependencies = [("runs", "0006_search_and_order")]
 
     operations = [
         migrations.CreateModel(

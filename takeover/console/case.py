@@ -8,7 +8,6 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
@@ -168,14 +167,14 @@ def package(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
 @desk.refusals_as_pages
 def claim(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     claims.claim(run_id, desk.person(request))
-    return redirect(_back(request, run_id))
+    return redirect(desk.back(request, run_id))
 
 
 @require_POST
 @desk.refusals_as_pages
 def release(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     claims.release(run_id, desk.person(request))
-    return redirect(_back(request, run_id))
+    return redirect(desk.back(request, run_id))
 
 
 @require_POST
@@ -202,11 +201,3 @@ def note(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         return render(request, "case.html", context(run, person) | {"note": notes.form(typed, no)}, status=422)
     messages.success(request, _("The note is on record."))
     return redirect(f"{reverse('case', args=[run_id])}#notes")
-
-
-def _back(request: HttpRequest, run_id: uuid.UUID) -> str:
-    """Where the form was, if it says so and that is here."""
-    here = request.POST.get("back", "")
-    if url_has_allowed_host_and_scheme(here, allowed_hosts={request.get_host()}, require_https=request.is_secure()):
-        return here
-    return reverse("case", args=[run_id])
