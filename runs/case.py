@@ -84,7 +84,8 @@ def package(
         steps = [step for step in steps if step["operation"] in opening_reads(workflow)]
     checkpoint, checkpoint_step = _last_checkpoint(steps)
     deviation, deviation_step = _first_deviation(run, steps, contract, withheld)
-    written = [_withheld(effect) if withheld else _effect(effect, workflow, run) for effect in effects]
+    approvers = _approvers(effects)
+    written = [_withheld(effect) if withheld else _effect(effect, workflow, run, approvers) for effect in effects]
     says = _customer_says(workflow, context, reason, run.is_final)
     events = _events(run, effects)
     made = {
@@ -287,9 +288,15 @@ def _withheld(effect: Effect) -> dict[str, Any]:
     return {"operation_key": effect.key, "state": str(effect.state), "unresolved": effect.unresolved}
 
 
-def _effect(effect: Effect, workflow: Workflow | None, run: Run) -> dict[str, Any]:
+def _approvers(effects: list[Effect]) -> dict[int, str]:
+    """The names of those who approved a write, by their numbers."""
+    numbers = {effect.approved_by for effect in effects if effect.approved_by}
+    people = get_user_model().objects.filter(pk__in=numbers) if numbers else ()
+    return {person.pk: person.get_username() for person in people}
+
+
+def _effect(effect: Effect, workflow: Workflow | None, run: Run, approvers: Mapping[int, str]) -> dict[str, Any]:
     tool = workflow.tools.get(effect.plan.operation) if workflow else None
-    approver = get_user_model().objects.filter(pk=effect.approved_by).first() if effect.approved_by else None
     return {
         "operation": effect.plan.operation,
         "label": tool.label if tool else effect.plan.operation,
@@ -320,7 +327,7 @@ def _effect(effect: Effect, workflow: Workflow | None, run: Run) -> dict[str, An
         },
         "plan_digest": effect.digest,
         "planned_at": effect.planned_at,
-        "approved_by": approver.get_username() if approver else "",
+        "approved_by": approvers.get(effect.approved_by, "") if effect.approved_by else "",
         "approved_at": effect.approved_at,
         "approval_expires_at": effect.approval_expires_at,
         "notifications": "none by this product; whether the service notified anybody is not known",

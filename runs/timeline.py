@@ -1,12 +1,17 @@
 """What happened to a run, told as sentences."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Q
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from runs.case import opening_reads
 from runs.domain.effects import Answer
 from runs.domain.interventions import CATALOGUE, EventKind
-from runs.domain.states import Move, StepStatus, StopReason
+from runs.domain.states import Move, StepKind, StepStatus, StopReason
 from runs.models import Event, Run, Step
 from runs.workflows import registry
 
@@ -15,120 +20,149 @@ CODES = frozenset({"dimension", "scope"})  # of what is filled in, what was chos
 TONE_OF_ANSWER: dict[str, str] = {Answer.ACCEPTED: "good", Answer.REJECTED: "bad", Answer.CONTRADICTORY: "bad"}
 # Lines that may hold something of the subject's record, as they are told of somebody who turns out not to be entitled.
 ABOUT_THE_SUBJECT = {
-    "stopped": "Stopped.",
-    "approval_asked": "Put up for approval.",
-    "plan_replaced": "The plan was replaced.",
-    "proposal_refused": "What the agent proposed was not considered.",
-    "handed_over": "The task was handed over.",
-    "effect_compensated": "Undone.",
+    "stopped": gettext_noop("Stopped."),
+    "approval_asked": gettext_noop("Put up for approval."),
+    "plan_replaced": gettext_noop("The plan was replaced."),
+    "proposal_refused": gettext_noop("What the agent proposed was not considered."),
+    "handed_over": gettext_noop("The task was handed over."),
+    "effect_compensated": gettext_noop("Undone."),
 }
 # Ends for which the rules have nothing to add.
 ENDED: dict[str, tuple[str, str]] = {
-    StopReason.CONTRACT_MET: ("Completed: every assertion is met.", "good"),
-    StopReason.CANCELLED_UNSENT: ("Cancelled: nothing had been sent.", "stop"),
-    StopReason.CANCELLED_ABSENT: ("Cancelled: what was sent did not take effect.", "stop"),
-    StopReason.CANCELLED_COMPENSATED: ("Cancelled: what had taken effect was undone.", "stop"),
+    StopReason.CONTRACT_MET: (gettext_noop("Completed: every assertion is met."), "good"),
+    StopReason.CANCELLED_UNSENT: (gettext_noop("Cancelled: nothing had been sent."), "stop"),
+    StopReason.CANCELLED_ABSENT: (gettext_noop("Cancelled: what was sent did not take effect."), "stop"),
+    StopReason.CANCELLED_COMPENSATED: (gettext_noop("Cancelled: what had taken effect was undone."), "stop"),
 }
 
 
-def timeline(run: Run) -> list[dict[str, Any]]:
+# What of the story is told: all of it, or one part.
+SHOWN = ("all", "people", "writes", "reads", "stops")
+STEPS_OF = {"all": Q(), "writes": Q(kind=StepKind.WRITE), "reads": Q(kind__in=[StepKind.READ, StepKind.LOOK_UP])}
+EVENTS_OF = {
+    "all": Q(),
+    "people": Q(actor__isnull=False),
+    "writes": Q(kind__in=["approval_asked", "plan_replaced", "write_sent", "effect_compensated", "closed_unresolved"]),
+    "stops": Q(kind__in=["stopped", "closed_unresolved"]),
+}
+
+
+def timeline(run: Run, shown: str = "all", name_of: Callable[[User], str] = User.get_username) -> list[dict[str, Any]]:
     """What happened, newest first, as sentences. `quote` is text that somebody else wrote and nobody vouches for."""
     steps, withheld = run.step_rows.order_by("-seq"), run.stop_reason == StopReason.NOT_AUTHORISED
     if withheld:
         steps = steps.filter(operation__in=opening_reads(registry.find(run.workflow, run.workflow_version)))
-    lines = [_step_line(step) for step in steps[:TIMELINE_SHOWN]]
-    events = run.events.select_related("actor", "text_row").order_by("-id")[:TIMELINE_SHOWN]
-    told = [(event, line) for event in events if (line := _event_line(event))]
-    lines += [_withheld(event, line) if withheld else line for event, line in told]
+    lines = []
+    if shown in STEPS_OF:
+        lines += [_step_line(step, withheld) for step in steps.filter(STEPS_OF[shown])[:TIMELINE_SHOWN]]
+    if shown in EVENTS_OF:
+        events = run.events.select_related("actor", "text_row").filter(EVENTS_OF[shown]).order_by("-id")
+        told = [(event, line) for event in events[:TIMELINE_SHOWN] if (line := _event_line(event, name_of))]
+        lines += [_withheld(event, line) if withheld else line for event, line in told]
     return sorted(lines, key=lambda line: (line["at"], line["order"]), reverse=True)
 
 
-def _step_line(step: Step) -> dict[str, Any]:
+def _step_line(step: Step, withheld: bool) -> dict[str, Any]:
     tones = {StepStatus.DONE: TONE_OF_ANSWER.get(step.code, "plain"), StepStatus.INTENT: "plain"}
-    says = step.summary or f"{step.operation.replace('_', ' ').capitalize()}: under way"
+    operation = step.operation.replace("_", " ").capitalize()
     return {
         "at": step.settled_at or step.started_at,
         "order": step.seq * 10,
+        "seq": 0 if withheld else step.seq,  # under which it is opened
+        "settled": step.settled_at is not None,
         "actor": "",
         "kind": step.kind,
-        "says": says,
+        "says": step.summary or _("%(operation)s: under way") % {"operation": operation},
         "tone": tones.get(StepStatus(step.status), "bad"),
         "quote": "",
         "quote_by": "",
     }
 
 
-def _event_line(event: Event) -> dict[str, Any] | None:
+def _event_line(event: Event, name_of: Callable[[User], str]) -> dict[str, Any] | None:
     content = event.text_row.content() if hasattr(event, "text_row") else {}
-    actor = event.actor.get_username() if event.actor else ""
+    actor = name_of(event.actor) if event.actor else ""
     quote, quote_by, tone = "", "", "plain"
+    told = {"actor": actor, "event": _label(content.get("name")), "key": content.get("operation_key")}
     match event.kind:
         case "started":
-            says = f"{actor} asked for it."
+            says = _("%(actor)s asked for it.") % told
         case "stopped":
-            says, tone = ENDED.get(content.get("reason", ""), (f"Stopped: {content.get('says', '')}", "stop"))
+            says, tone = _ended(content)
+        case "noted":
+            says = _("%(actor)s made a note.") % told
+            quote, quote_by = str(content.get("text", "")), _("%(actor)s wrote") % told
         case "write_sent":
-            says = f"Intent saved, then sent under key {content.get('operation_key')}."
+            says = _("Intent saved, then sent under key %(key)s.") % told
         case "effect_compensated":
-            says, tone = f"Undone: the write under key {content.get('operation_key')}.", "good"
+            says, tone = _("Undone: the write under key %(key)s.") % told, "good"
             if not content.get("by"):
-                says = f"Undone by somebody else, as its service shows: {content.get('says')}."
+                says = _("Undone by somebody else, as its service shows: %(says)s.") % {"says": content.get("says")}
         case "claimed_completion":
-            says, tone = "The agent said that it was finished. The contract does not bear it out.", "bad"
-            quote, quote_by = str(content.get("says", "")), "The agent wrote (not evidence)"
+            says, tone = _("The agent said that it was finished. The contract does not bear it out."), "bad"
+            quote, quote_by = str(content.get("says", "")), _("The agent wrote (not evidence)")
         case "proposal_refused":
-            says, tone = f"What the agent proposed was not considered: {content.get('why')}", "bad"
+            says, tone = _("What the agent proposed was not considered: %(why)s") % {"why": content.get("why")}, "bad"
         case "handed_over":
-            says = f"{content.get('giver')} handed the task to {content.get('taker')}."
-            quote, quote_by = str(content.get("task", "")), "The agent wrote (not evidence)"
+            says = _("%(giver)s handed the task to %(taker)s.") % {
+                "giver": content.get("giver"),
+                "taker": content.get("taker"),
+            }
+            quote, quote_by = str(content.get("task", "")), _("The agent wrote (not evidence)")
         case "approval_asked":
-            says = f"Put up for approval: {content.get('rule', '')}"
+            says = _("Put up for approval: %(rule)s") % {"rule": content.get("rule", "")}
         case "plan_replaced":
-            says, tone = f"The plan was replaced: {content.get('changed', '')}", "bad"
+            says, tone = _("The plan was replaced: %(changed)s") % {"changed": content.get("changed", "")}, "bad"
         case "event_received" if content.get("name") == Move.CALLBACK_RECEIVED:
             payload = content.get("payload") or {}
-            source = content.get("source", "service")
-            says = f"The {source} called back about {payload.get('operation_key')}. That is no evidence."
+            about = {"source": content.get("source", "service"), "key": payload.get("operation_key")}
+            says = _("The %(source)s called back about %(key)s. That is no evidence.") % about
             quote = str(payload.get("reference", ""))
-            quote_by = f"The {source} wrote" if quote else ""
+            quote_by = _("The %(source)s wrote") % about if quote else ""
         case "event_refused" if content.get("name") == Move.CALLBACK_RECEIVED:
-            says = f"The callback moved nothing. {content.get('why')}"
+            says = _("The callback moved nothing. %(why)s") % {"why": content.get("why")}
         case "event_received":
-            payload = content.get("payload") or {}
-            says = f"{actor}: {_label(content.get('name'))}."
-            quote = _typed(content.get("name"), payload)
-            quote_by = f"{actor} wrote" if quote else ""
+            says = _("%(actor)s: %(event)s.") % told
+            quote = _typed(content.get("name"), content.get("payload") or {})
+            quote_by = _("%(actor)s wrote") % told if quote else ""
         case "event_proposed":
-            payload = content.get("payload") or {}
             kind = _kind(content.get("name"))
-            second = "Whoever asked for the run" if kind and kind.confirmed_by_requester else "A second person"
-            says = f"{actor} proposed: {_label(content.get('name'))}. {second} has to confirm it."
-            quote, quote_by = _typed(content.get("name"), payload), f"{actor} wrote"
+            if kind and kind.confirmed_by_requester:
+                says = _("%(actor)s proposed: %(event)s. Whoever asked for the run has to confirm it.") % told
+            else:
+                says = _("%(actor)s proposed: %(event)s. A second person has to confirm it.") % told
+            quote, quote_by = _typed(content.get("name"), content.get("payload") or {}), _("%(actor)s wrote") % told
         case "closed_unresolved":
-            says, tone = "Closed, and nobody knows what became of a write.", "bad"
+            says, tone = _("Closed, and nobody knows what became of a write."), "bad"
         case "event_refused" if content.get("name") != Move.LATE_RESULT:
-            says, tone = f"{_label(content.get('name'))} was not carried out: {content.get('why')}", "bad"
+            says = _("%(event)s was not carried out: %(why)s") % {**told, "why": content.get("why")}
+            tone = "bad"
         case "case_claimed":
-            says = f"{actor} took the case."
+            says = _("%(actor)s took the case.") % told
         case "case_released":
-            says = f"{actor} gave the case back."
+            says = _("%(actor)s gave the case back.") % told
         case "case_assigned":
-            says = f"{actor} gave the case to {content.get('to')}."
+            given = {**told, "to": content.get("to"), "had_it": content.get("had_it")}
+            says = _("%(actor)s gave the case to %(to)s.") % given
             if content.get("had_it"):
-                says = f"{actor} gave the case to {content.get('to')}; {content.get('had_it')} had it."
+                says = _("%(actor)s gave the case to %(to)s; %(had_it)s had it.") % given
         case "soft_limit_crossed":
-            says = (
-                f"Soft limit crossed: {content.get('spent')} {str(content.get('dimension')).replace('_', ' ')} spent."
-            )
+            says = _("Soft limit crossed: %(spent)s %(dimension)s spent.") % {
+                "spent": content.get("spent"),
+                "dimension": str(content.get("dimension")).replace("_", " "),
+            }
         case "step_interrupted":
-            says, tone = f"The worker was lost during step {content.get('seq')}.", "bad"
+            says, tone = _("The worker was lost during step %(seq)s.") % {"seq": content.get("seq")}, "bad"
         case _:
             return None
     if not hasattr(event, "text_row"):
-        says, quote = f"{event.kind.replace('_', ' ').capitalize()}; the text is not kept any more.", ""
+        what = event.kind.replace("_", " ").capitalize()
+        says, quote = _("%(what)s; the text is not kept any more.") % {"what": what}, ""
     return {
         "at": event.at,
         "order": event.pk,
+        "seq": 0,
+        "settled": True,
         "actor": actor,
         "kind": event.kind,
         "says": says,
@@ -138,11 +172,21 @@ def _event_line(event: Event) -> dict[str, Any] | None:
     }
 
 
+def _ended(content: Mapping[str, Any]) -> tuple[str, str]:
+    """What is said of a stop, and its tone."""
+    reason = content.get("reason", "")
+    if reason in ENDED:
+        says, tone = ENDED[reason]
+        return _(says), tone
+    return _("Stopped: %(says)s") % {"says": content.get("says", "")}, "stop"
+
+
 def _withheld(event: Event, line: dict[str, Any]) -> dict[str, Any]:
     """The line without what may have been taken from the subject's record."""
     content = event.text_row.content() if hasattr(event, "text_row") else {}
     says_who_may_not = event.kind == "stopped" and content.get("reason") == StopReason.NOT_AUTHORISED
-    says = line["says"] if says_who_may_not else ABOUT_THE_SUBJECT.get(event.kind, line["says"])
+    about_the_subject = None if says_who_may_not else ABOUT_THE_SUBJECT.get(event.kind)
+    says = _(about_the_subject) if about_the_subject else line["says"]
     return {**line, "says": says, "quote": "", "quote_by": ""}
 
 
@@ -160,7 +204,7 @@ def _typed(name: Any, payload: Mapping[str, Any]) -> str:
 
 def _label(name: Any) -> str:
     kind = _kind(name)
-    return kind.label if kind else str(name)
+    return _(kind.label) if kind else str(name)
 
 
 def _kind(name: Any) -> EventKind | None:

@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from takeover.api import callbacks
-from takeover.console import approvals, case, events, live, outcomes
+from takeover.console import approvals, case, events, glance, live, outcomes, steps
 from takeover.console.queue import bulk, screen, taking, views
 from takeover.console.sign_in import SignIn
 
@@ -31,6 +31,10 @@ case_urls = [
     path("release/", case.release, name="release"),
     path("assign/", taking.assign, name="assign"),
     path("follow-ups/<slug:name>/", case.follow_up, name="follow-up"),
+    path("glance/", glance.glance, name="glance"),
+    path("steps/<int:seq>/", steps.step, name="step"),
+    path("steps/<int:seq>/opened/", steps.step_opened, name="step-opened"),
+    path("notes/", case.note, name="note"),
     path("events/<slug:name>/", events.event, name="event"),
     path("events/<slug:name>/form/", events.event_form, name="event-form"),
 ]

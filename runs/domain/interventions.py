@@ -20,6 +20,14 @@ class Permission(StrEnum):
     AUDIT = "audit_runs"
 
 
+PERMITS: dict[Permission, str] = {  # what somebody who has it may do, in words
+    Permission.START: "start runs",
+    Permission.OPERATE: "work on the queue",
+    Permission.APPROVE: "approve and reject writes",
+    Permission.EXTEND: "extend budgets",
+    Permission.AUDIT: "audit how runs end",
+}
+
 ROLES: dict[str, tuple[str, tuple[Permission, ...]]] = {
     "support": ("clears the queue", (Permission.START, Permission.OPERATE)),
     "supervisor": (

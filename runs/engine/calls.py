@@ -129,6 +129,13 @@ def _intend(held: Held, planned: Planned) -> dict[str, Any]:
     return {"seq": step["seq"]}
 
 
+def only_read(held: Held, planned: Planned, until: float) -> Result | Failure:
+    """Make a call that reads, over by `until`, and write nothing of it down."""
+    if planned.tool.kind is not StepKind.READ:
+        raise ValueError(f"{planned.tool.name} does more than read.")
+    return _perform(held, planned, until)
+
+
 def _perform(held: Held, planned: Planned, until: float) -> Result | Failure:
     try:
         return _clean(held, planned.tool.perform(service(planned.tool.service), _call(held, planned), until))

@@ -24,6 +24,7 @@ from runs.domain.effects import (
     made_anew,
     names_otherwise,
 )
+from runs.domain.errors import Failure
 from runs.domain.progress import way_of
 from runs.domain.proposals import Act, Ask, Claim, Consult, Exhausted, HandOver, Proposal, Wait
 from runs.domain.states import Closed, Recovery, StepKind
@@ -32,6 +33,7 @@ from runs.engine.calls import Planned, must_not_be_sent
 from runs.engine.held import Held
 from runs.engine.undoing import next_undo
 from runs.models import Effect as EffectRow
+from runs.tools.tool import Tool
 from runs.workflows.definition import PROPOSAL, Context, Read, Reading, Workflow, amendment_of
 
 LONGEST_WRITE = 100  # characters of an operation key: there is room for its being made anew, and undone
@@ -311,9 +313,14 @@ def _found(held: Held, s: Situation, found: str, authorised: Judgement | None, e
     if s.short_of:
         return str(BudgetExceeded(s.short_of))
     if held.failure and held.failed_call:
-        source, said = held.failed_call.tool.source, held.failure.message
-        return f"The {source}: {said}" if held.failure.in_our_words else f"The {source} answered: “{said}”"
+        return told_by(held.failed_call.tool, held.failure)
     effect = held.effects[-1] if held.effects else None
     if found or not effect:
         return found
     return effect.reason or (MEANING[effect.last_answer] if effect.last_answer else "")
+
+
+def told_by(tool: Tool, failure: Failure) -> str:
+    """A failed call as a sentence, which says whose words it is in."""
+    source, said = tool.source, failure.message
+    return f"The {source}: {said}" if failure.in_our_words else f"The {source} answered: “{said}”"

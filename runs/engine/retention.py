@@ -10,6 +10,8 @@ from datetime import timedelta
 from django.conf import settings
 from django.db import connection
 
+from runs.models import Glance
+
 log = logging.getLogger(__name__)
 AT_ONCE = 1_000  # rows looked at in one statement
 IN_ONE_TICK = 20  # statements; what is left waits for the next tick
@@ -25,6 +27,7 @@ class Retention:
         """Returns how many rows went. Raises DatabaseError."""
         kept_for: dict[str, timedelta | None] = {"payloads": settings.PAYLOADS_KEPT, "texts": settings.TEXTS_KEPT}
         gone = sum(self._forget(what, kept) for what, kept in kept_for.items() if kept)
+        Glance.objects.forget()
         if gone:
             log.info("%d requests, answers and texts of runs that ended long ago are not kept any more", gone)
         return gone

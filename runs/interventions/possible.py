@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from runs import case
 from runs.domain.effects import Undecidable, put_up, undecidable
-from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission, Standing, why_not
+from runs.domain.interventions import FROM_PEOPLE, PERMITS, EventKind, Permission, Standing, why_not
 from runs.domain.states import Move, State
 from runs.interventions.claims import not_theirs
 from runs.interventions.refusals import Refused
@@ -195,14 +195,14 @@ def _not_second(kind: EventKind, run: Run, first: InboxEvent, by: User) -> str:
         return "You proposed this; somebody else has to confirm it."
     if kind.confirmed_by_requester:
         return "" if is_requester(run, by) else "Whoever asked for the run has to confirm it."
-    if not by.has_perm(f"runs.{kind.seconded_by}"):
-        return f"To confirm it needs the permission {str(kind.seconded_by).replace('_', ' ')!r}."
+    if kind.seconded_by and not by.has_perm(f"runs.{kind.seconded_by}"):
+        return f"To confirm it needs the permission to {PERMITS[kind.seconded_by]}."
     return ""
 
 
 def _not_by(kind: EventKind, run: Run, by: User) -> str:
     if not by.has_perm(f"runs.{kind.permission}"):
-        return f"Needs the permission {kind.permission.replace('_', ' ')!r}."
+        return f"Needs the permission to {PERMITS[kind.permission]}."
     if kind.not_by_requester and asked_for(run, by):
         return "You asked for this run yourself; somebody else has to decide."
     return ""

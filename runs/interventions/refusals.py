@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from runs.domain.interventions import Permission
+from runs.domain.interventions import PERMITS, Permission
 from runs.models import Refusal, Run
 
 
@@ -30,7 +30,7 @@ def get_run(run_id: UUID) -> Run:
 def require(by: User, permission: Permission, attempted: str, run: Run | None) -> None:
     """Raises Refused, `forbidden` (403), where this person may not do this to any run."""
     if not by.is_active or not by.has_perm(f"runs.{permission}"):
-        message = f"{by.get_username()} may not do this: it needs the permission {permission.replace('_', ' ')!r}."
+        message = f"{by.get_username()} may not do this: it needs the permission to {PERMITS[permission]}."
         refuse(by, attempted, run, "forbidden", message, status=403)
 
 

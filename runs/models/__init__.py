@@ -3,6 +3,7 @@
 from runs.models.effect import Effect
 from runs.models.event import Event, EventText
 from runs.models.fact import Fact
+from runs.models.glance import Glance
 from runs.models.handoff import Handoff
 from runs.models.inbox import InboxEvent
 from runs.models.refusal import Refusal
@@ -16,6 +17,7 @@ __all__ = [
     "Event",
     "EventText",
     "Fact",
+    "Glance",
     "Handoff",
     "InboxEvent",
     "Refusal",

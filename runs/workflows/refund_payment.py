@@ -91,7 +91,7 @@ def paid(c: Context) -> Judgement:
 def why(payment: Fact) -> str:
     """The service's reason as far as it can be quoted; free text is none."""
     reason = payment.data.get("reason")
-    return f" ({reason})" if isinstance(reason, str) and QUOTABLE.fullmatch(reason) else ""
+    return f" ({reason.replace('_', ' ')})" if isinstance(reason, str) and QUOTABLE.fullmatch(reason) else ""
 
 
 def in_full(c: Context) -> Judgement:

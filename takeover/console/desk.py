@@ -7,8 +7,9 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
 from django.contrib.auth.models import AnonymousUser, User
+from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
-from django.db.models import IntegerField, Q, QuerySet, Subquery
+from django.db.models import Count, IntegerField, Prefetch, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -21,7 +22,7 @@ from django.utils.translation import gettext_lazy as lazy
 from runs.domain.interventions import Permission
 from runs.domain.states import SHORT, Outcome, State
 from runs.interventions.refusals import Refused
-from runs.models import Run
+from runs.models import Effect, Run
 from runs.models.run import FINAL_STATES
 from takeover.console import words
 
@@ -117,7 +118,8 @@ def person(request: HttpRequest) -> User:
 def case_for(request: HttpRequest, run_id: uuid.UUID) -> tuple[User, Run]:
     """The person and the run, or 403 and 404: the first line of every view about one run."""
     person = visitor(request)
-    runs = Run.objects.select_related("holder", "requester").prefetch_related("effects")
+    effects = Prefetch("effects", Effect.objects.select_related("approved_by"))
+    runs = Run.objects.select_related("holder", "requester").prefetch_related(effects)
     run = runs.filter(pk=run_id).first()
     if run is None:
         raise Http404(_("There is no run with this number."))
@@ -125,7 +127,20 @@ def case_for(request: HttpRequest, run_id: uuid.UUID) -> tuple[User, Run]:
 
 
 def name_of(person: User | None) -> str:
-    return words.visible(person.get_full_name() or person.get_username()) if person else ""
+    """A person's full name; where somebody else has the same, with the name that they sign in by."""
+    if not person:
+        return ""
+    name, full = person.get_username(), person.get_full_name()
+    return words.visible(f"{full} ({name})" if full in _shared_names() else full or name)
+
+
+def _shared_names() -> frozenset[str]:
+    return cache.get_or_set("shared-names", _find_shared_names, 60) or frozenset()
+
+
+def _find_shared_names() -> frozenset[str]:
+    names = User.objects.values_list("first_name", "last_name").annotate(people=Count("pk")).filter(people__gt=1)
+    return frozenset(full for first, last, _ in names if (full := f"{first} {last}".strip()))
 
 
 def role_of(person: User) -> str:

@@ -23,7 +23,8 @@ from runs.interventions.refusals import Refused
 from runs.models import Run
 from runs.timeline import timeline
 from takeover.console import desk, words
-from takeover.console.case import says, undecided
+from takeover.console.actions import says
+from takeover.console.glance import looked_at, undecided
 
 NOT_PAYLOAD = {"csrfmiddlewaretoken", "answers", "seen"}
 LONG = 200  # texts that may be longer than this get room to write
@@ -215,13 +216,14 @@ def _form(
         "after": after,
         "why_not": possible.get(kind.move, ""),
         "plan": plan,
+        "glance": looked_at(run, plan),
         "plan_changed": bool(plan and request.POST.get("answers") and request.POST["answers"] != plan["plan_digest"]),
         "refusal": refusal,
         "conflict": refusal is not None and refusal.status == 409,
         "changed": bool(seen) and seen != now,
         "was": _as_seen(seen),
         "is_now": _as_seen(now),
-        "latest": timeline(run)[:3] if refusal else [],
+        "latest": timeline(run, name_of=desk.name_of)[:3] if refusal else [],
         "seen": now,
         "answers": plan["plan_digest"] if plan else proposed.pk if proposed else "",
         "proposal": proposed,

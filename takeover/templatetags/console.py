@@ -154,6 +154,11 @@ def reason_word(code: str) -> str:
 
 
 @register.filter
+def effect_word(code: str) -> str:
+    return words.word(code, words.EFFECT)
+
+
+@register.filter
 def answer_word(code: str | None) -> str:
     return words.word(code, words.ANSWER) if code else ""
 
@@ -183,6 +188,9 @@ def workflow_word(name: str) -> str:
     return words.workflow(name)
 
 
+register.filter("person", desk.name_of)
+
+
 @register.filter
 def person_name(person: User) -> str:
     return desk.name_of(person)
@@ -191,6 +199,7 @@ def person_name(person: User) -> str:
 @register.filter
 def face(name: str) -> str:
     """Two letters for a person."""
+    name = name.partition(" (")[0]
     parts = [part for part in name.replace(".", " ").replace("_", " ").split() if part]
     letters = parts[0][0] + parts[-1][0] if len(parts) > 1 else name[:2]
     return letters.upper()

@@ -316,7 +316,7 @@ def test_a_reconcile_is_handed_to_the_run_once(waiting: Run) -> None:
     ("event", "name", "more", "says"),
     [
         ("approve_all", "supervisor", [], "There is no event 'approve_all'"),
-        ("approval_granted", "support", [], "needs the permission 'approve write'"),
+        ("approval_granted", "support", [], "needs the permission to approve and reject writes"),
         ("approval_granted", "supervisor", ["--plan", "0" * 64], "This decision is about another plan"),
         ("approval_rejected", "supervisor", [], "reason: is missing."),
         ("approval_rejected", "supervisor", ["--payload", '{"reason": ""}'], "reason: "),

@@ -31,7 +31,7 @@ def test_a_proposal_stands_in_the_case_with_its_words_and_says_what_is_missing(
     page = signed_in(bob).get(f"/runs/{proposed.pk}/").content.decode()
     assert "was proposed by Alice Lin. Nothing happens before a second person confirms it." in page
     assert "The service is gone &lt;b&gt;for good&lt;/b&gt;." in page
-    assert "alice proposed: Close with the outcome unknown." in page
+    assert "Alice Lin proposed: Close with the outcome unknown." in page
     assert "Recorded. Being carried out." not in page
     assert 'id="act-closed_unresolved"' in page
 

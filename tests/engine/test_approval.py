@@ -102,7 +102,7 @@ def test_nobody_approves_what_they_asked_for(engine: Engine) -> None:
 
 
 def test_support_may_not_approve(engine: Engine, waiting: Run) -> None:
-    with pytest.raises(Refused, match="approve write"):
+    with pytest.raises(Refused, match="to approve and reject writes"):
         sending.send(waiting.pk, "approval_granted", person("alice"), {}, digest(waiting))
 
 

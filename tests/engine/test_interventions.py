@@ -275,7 +275,7 @@ def test_who_may_do_what_is_said_for_every_event(engine: Engine) -> None:
 
     of_alice, of_supervisor, of_bob = of("alice"), of("supervisor"), of("bob")
 
-    assert "approve write" in of_alice["approval_granted"]
+    assert "to approve and reject writes" in of_alice["approval_granted"]
     assert "somebody else" in of_supervisor["approval_granted"]
     assert of_bob["approval_granted"] == ""
     assert "No write" in of_bob["reconcile_requested"] or "blocked" in of_bob["reconcile_requested"]

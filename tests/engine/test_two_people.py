@@ -49,7 +49,7 @@ def test_one_person_cannot_close_a_run_whose_write_is_unresolved(engine: Engine,
 def test_the_second_needs_the_permission_and_is_somebody_else(contradicted: Run) -> None:
     first = close(contradicted, "alice")
 
-    with pytest.raises(Refused, match="To confirm it needs the permission 'approve write'"):
+    with pytest.raises(Refused, match="To confirm it needs the permission to approve and reject writes"):
         close(contradicted, "ann", confirming=first)
 
     assert InboxEvent.objects.filter(result="").count() == 0

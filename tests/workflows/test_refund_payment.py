@@ -135,8 +135,8 @@ def test_a_payment_that_failed_is_put_to_a_person_with_its_reason(desk: Refunds)
     run = desk.follow(accepted)
 
     assert stopped_as(run) == ("NEEDS_HUMAN", "question_asked")
-    assert contract(run)["paid"] == ("UNMET", "request R789 is not paid: the payment failed (account_closed)")
-    assert run.question.startswith("The payment of request R789 failed (account_closed).")
+    assert contract(run)["paid"] == ("UNMET", "request R789 is not paid: the payment failed (account closed)")
+    assert run.question.startswith("The payment of request R789 failed (account closed).")
     assert handoff(run)["acceptance"] == "failed"
     desk.back_office.pay("R789", "processing")
     desk.back_office.pay("R789", "paid")

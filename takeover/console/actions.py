@@ -1,0 +1,112 @@
+"""What may be done about a run: each event of the catalogue as a button, behind a form, or forbidden, with why."""
+
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from runs.domain.budget import Dimension
+from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission
+from runs.domain.states import Move, Outcome, State
+from runs.interventions.possible import PossibleEvent, possible_events
+from runs.models import Run
+from takeover.console import desk
+
+KEYS = {Move.RECONCILE_REQUESTED: "r", Move.APPROVAL_GRANTED: "a", Move.APPROVAL_REJECTED: "x"}
+
+
+@dataclass(frozen=True)
+class Action:
+    """One event as a button: pressed at once, opening a form, or forbidden with the reason."""
+
+    name: str
+    label: str
+    says: str
+    why_not: str
+    key: str
+    at_once: bool  # nothing has to be filled in
+    answers_plan: bool
+    near: bool  # allowed by the run, or looked for in one that stands like this: a reason why not is worth reading
+    only_held: bool  # forbidden only because somebody else has the case, which the page says once
+    primary: bool = False
+
+
+def _action(event: PossibleEvent, run: Run, near: bool, only_held: bool, primary: bool) -> Action:
+    kind = event.kind
+    return Action(
+        name=kind.move.value,
+        label=_(kind.label),
+        says=says(kind, run),
+        why_not=event.why_not,
+        key=KEYS.get(kind.move, ""),
+        at_once=not kind.payload.get("required"),
+        answers_plan=kind.answers_plan,
+        near=near,
+        only_held=only_held,
+        primary=primary,
+    )
+
+
+def says(kind: EventKind, run: Run) -> str:
+    """What the event means, and what may still be asked where it makes somebody ask."""
+    left = run.ledger.left(Dimension.FOLLOW_UP_CHECKS)
+    if not kind.costs_a_look_up or left is None:
+        return _(kind.says)
+    checks = ngettext("%d follow-up check left.", "%d follow-up checks left.", left) % left
+    return f"{_(kind.says)} {checks}"
+
+
+def _concerns(kind: EventKind, person: User) -> bool:
+    """Whether the event is any business of this person: who only looks is not told no for every single one."""
+    return desk.may(person, Permission.OPERATE) or desk.may(person, kind.permission)
+
+
+def _looked_for(run: Run) -> list[Move]:
+    """What most likely moves this run on, the best first."""
+    if run.state == State.AWAITING_APPROVAL:
+        return [Move.APPROVAL_GRANTED]
+    if run.state != State.BLOCKED:
+        return []
+    moves = [Move.RECONCILE_REQUESTED] if run.effects_at_risk else []
+    moves += [kind.move for kind in FROM_PEOPLE.values() if run.stop_reason in kind.reasons]
+    if run.paused:
+        moves.append(Move.UNPAUSED)
+    if run.outcome == Outcome.WAITING and not run.effects_at_risk:
+        moves.append(Move.RESUMED_AFTER_REVIEW)  # it waits for the world: somebody may have news of it
+    if run.outcome == Outcome.LIMIT_REACHED:
+        moves.append(Move.BUDGET_EXTENDED)
+    return [*moves, Move.EVIDENCE_SUPPLIED, *([] if run.paused else [Move.RESUMED_AFTER_REVIEW])]
+
+
+def actions(case: dict[str, Any], run: Run, person: User) -> list[Action]:
+    """Every event of the catalogue for this person, the one that most likely helps first."""
+    events = possible_events(run, person)
+    possible = _possible(events)
+    only_held = _possible(possible_events(_as_if_free(run), person)) - possible if run.is_held() else set()
+    looked_for = _looked_for(run)
+    near = {event["name"] for event in case["allowed_events"]} | set(looked_for)
+    primary = next((move for move in looked_for if move in possible), None)
+    found = [
+        _action(
+            event,
+            run,
+            near=event.kind.move in near and _concerns(event.kind, person),
+            only_held=event.kind.move in only_held,
+            primary=event.kind.move is primary,
+        )
+        for event in events
+    ]
+    return sorted(found, key=lambda action: (not action.primary, action.name == Move.CANCEL_REQUESTED))
+
+
+def _possible(events: list[PossibleEvent]) -> set[Move]:
+    return {event.kind.move for event in events if not event.why_not}
+
+
+def _as_if_free(run: Run) -> Run:
+    free = copy(run)
+    free.held_until = None
+    return free

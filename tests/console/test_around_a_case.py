@@ -1,0 +1,126 @@
+"""What stands around a case: names, related runs, what each stretch spent, the customer's sentence."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.cache import cache
+from django.test import Client
+from django.utils import timezone, translation
+
+from runs import case as cases
+from runs.domain.interventions import PERMITS
+from runs.domain.states import StopReason
+from runs.models import Handoff, Run
+from takeover.console import desk, words
+from takeover.console.case import context
+from takeover.console.related import related
+from takeover.console.stretches import stretches
+from tests.console import rows
+from tests.people import person
+
+SignIn = Callable[[User], Client]
+
+
+def test_people_go_by_their_full_names_wherever_they_stand(alice: User, bob: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice)
+    rows.event(run, "case_claimed", bob)
+    run.effects.update(approved_by=bob, approved_at=timezone.now())
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    assert "<dd>Alice Lin for <bdi>U-88</bdi></dd>" in page
+    assert "<dt>Approved</dt><dd>Bob Okafor," in page
+    assert "Bob Okafor took the case." in page
+    assert not re.search(r">\s*(alice|bob)\b", page)
+
+
+def test_two_people_of_one_name_are_told_apart(alice: User, bob: User) -> None:
+    cache.clear()
+    other = person("ann")
+    User.objects.filter(pk=other.pk).update(first_name="Alice", last_name="Lin")
+    assert desk.name_of(alice) == "Alice Lin (alice)"
+    assert desk.name_of(bob) == "Bob Okafor"
+    cache.clear()
+
+
+def test_what_permissions_are_called_is_the_same_on_screens_and_in_refusals() -> None:
+    assert {permission: str(text) for permission, text in words.PERMISSION.items()} == PERMITS
+
+
+def test_runs_of_the_same_subject_in_any_workflow_are_related_the_latest_first(alice: User, signed_in: SignIn) -> None:
+    now = timezone.now()
+    earlier = rows.run("B456", alice, StopReason.CONTRACT_MET, created_at=now - timedelta(days=2))
+    rows.run("X999", alice, StopReason.CONTRACT_MET)
+    elsewhere = rows.run("B456", alice, StopReason.NO_PROGRESS, workflow="gone", created_at=now - timedelta(days=1))
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS, follows=earlier)
+    assert [(one.run, str(one.how)) for one in related(run)] == [(elsewhere, "Same subject"), (earlier, "Follows")]
+    assert [(one.run, str(one.how)) for one in related(earlier)] == [
+        (run, "Followed by"),
+        (elsewhere, "Same subject"),
+    ]
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    assert f'href="/runs/{earlier.pk}/"' in page
+
+
+def test_of_a_withheld_run_no_other_run_of_its_subject_is_named(alice: User) -> None:
+    rows.run("B456", alice, StopReason.CONTRACT_MET)
+    run = rows.run("B456", alice, StopReason.NOT_AUTHORISED)
+    assert related(run) == []
+
+
+def handoff(run: Run, version: int, **spent: int) -> None:
+    package = cases.read(run)
+    for line in package["budgets"]:
+        line["spent"] = spent.get(line["dimension"], 0)
+    package |= {"outcome": "NEEDS_HUMAN", "stop_reason": "no_progress"}
+    package = {name: package[name] for name in ("budgets", "outcome", "stop_reason")}
+    Handoff.objects.create(run=run, version=version, package=package, made_at=timezone.now())
+
+
+def spent(run: Run) -> list[dict[str, int]]:
+    budgets: list[dict[str, Any]] = cases.read(run)["budgets"]
+    budgets = [line for line in budgets if line["dimension"] != "wall_time"]
+    return [{k: v for k, v in stretch.spent.items() if k != "wall_time"} for stretch in stretches(run, budgets)]
+
+
+def test_each_stretch_says_what_it_spent(alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS, stretch=2)  # by now: 6 steps, 6 tool attempts
+    handoff(run, 1, steps=4, tool_attempts=4)
+    assert spent(run) == [{"steps": 4, "tool_attempts": 4}, {"steps": 2, "tool_attempts": 2}]
+    handoff(run, 2, steps=6, tool_attempts=6)
+    assert spent(run) == [{"steps": 4, "tool_attempts": 4}, {"steps": 2, "tool_attempts": 2}]
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    assert "What each stretch spent" in page
+    assert "Steps 2 · Tool attempts 2" in page
+
+
+def test_a_run_that_was_never_resumed_has_no_stretches(alice: User) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS)
+    handoff(run, 1, steps=6)
+    assert spent(run) == []
+    assert spent(rows.run("X999", alice)) == []
+
+
+def test_only_the_latest_stretches_are_told(alice: User) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS, stretch=12)
+    for version in range(1, 13):
+        handoff(run, version, steps=version)
+    assert spent(run) == [{"steps": 1}] * 8
+
+
+def test_the_customer_s_sentence_in_the_reader_s_language_stands_first(alice: User) -> None:
+    run = rows.uncertain("B456", alice)
+    for language, first in (("en", "en"), ("zh-hans", "zh-Hans")):
+        with translation.override(language):
+            assert next(tag for tag, _name, _text in context(run, alice)["told"]) == first
+
+
+def test_what_is_at_risk_stands_beside_the_question(alice: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice)
+    page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
+    top = page[page.index('id="the-question"') : page.index('id="contract"')]
+    assert "At risk" in top
+    assert "order B456" in top
+    assert "outcome unknown" in top
+    assert "Answer by" in top
