@@ -4,7 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from takeover.api import callbacks
-from takeover.console import approvals, case, events, glance, live, outcomes, steps
+from takeover.console import approvals, case, events, glance, kept, live, outcomes, steps
 from takeover.console.queue import bulk, screen, taking, views
 from takeover.console.sign_in import SignIn
 
@@ -43,6 +43,7 @@ case_urls = [
 approval_urls = [
     path("", approvals.approvals, name="approvals"),
     path("list/", approvals.approvals_list, name="approvals-list"),
+    path("together/", approvals.approve_together, name="approve-together"),
 ]
 
 # /outcomes/
@@ -64,6 +65,7 @@ urlpatterns = [
     path("outcomes.csv", outcomes.outcomes_csv, name="outcomes-csv"),
     path("api/", include(api_urls)),
     path("live/", live.live, name="live"),
+    path("kept/", kept.show, name="kept"),
     path("sign-in/", SignIn.as_view(), name="sign-in"),
     path("sign-out/", LogoutView.as_view(), name="sign-out"),
 ]

@@ -11,7 +11,7 @@ import uvicorn
 from django.apps import apps
 from django.db import connection, transaction
 from django.test import TransactionTestCase
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize, sync_playwright
 from pytest_django import DjangoDbBlocker
 
 from takeover.supervisor.children import Child, stop
@@ -193,8 +193,9 @@ def new_page(live_site: str, _browser: Browser) -> Iterator[Callable[..., Page]]
         if message.type == "error" and not message.text.startswith(REFUSED):
             complaints.append(message.text)
 
-    def open_page(width: int = 1280, height: int = 800) -> Page:
-        context = _browser.new_context(base_url=live_site, viewport={"width": width, "height": height})
+    def open_page(width: int = 1280, height: int = 800, script: bool = True) -> Page:
+        size: ViewportSize = {"width": width, "height": height}
+        context = _browser.new_context(base_url=live_site, viewport=size, java_script_enabled=script)
         context.set_default_timeout(10_000)
         context.on("console", note)
         context.on("weberror", lambda error: complaints.append(str(error.error)))

@@ -199,17 +199,21 @@ def _act(held: Held, workflow: Workflow, context: Context, name: str, arguments:
             says = f"“{tool.label}” is proposed again, and failed for good before: {failed_of.replace('_', ' ')}."
             return Next(NextStep.READ, READ, call, found=says, closed=Closed(failed_of))
         return Next(NextStep.READ, READ, call)
-    key, changed_by = operation.key(context, arguments), ""
+    key, changed_by, left_out = operation.key(context, arguments), "", ""
     if says := _not_ours(held, key):
         return _unfit(context, says)
     if amendment := context.facts.get(amendment_of(key)):
-        arguments, changed_by = {**arguments, **amendment.data["changes"]}, f"{amendment.data['by']} changed it"
-        if not workflow.validators[name].is_valid(arguments) or names_otherwise(arguments, context.input):
-            return Next(NextStep.ASK, CLAIM, found="What was changed does not fit the rest of what is proposed.")
+        changed, by = {**arguments, **amendment.data["changes"]}, amendment.data["by"]
+        if not workflow.validators[name].is_valid(changed) or names_otherwise(changed, context.input):
+            # Put up as it was proposed: whoever decides sees that, and it can be changed again.
+            left_out = f"what {by} changed does not fit the rest of what is proposed, and was left out"
+        else:
+            arguments, changed_by = changed, f"{by} changed it"
     if says := operation.not_now(context, arguments):
         return _unfit(context, says)
     plan = operation.plan(context, arguments)
-    plan = replace(plan, needs_approval=plan.needs_approval or changed_by or _left_open_before(held))
+    asked_for_by = left_out, plan.needs_approval or changed_by or _left_open_before(held)
+    plan = replace(plan, needs_approval="; ".join(rule for rule in asked_for_by if rule))
     effect = effect_for(context, plan, key)
     charge = RESEND if effect.times_sent else FIRST_WRITE
     if says := must_not_be_sent(effect, tool, held.now()):

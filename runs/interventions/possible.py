@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from runs import case
+from runs.domain.contract import Value
 from runs.domain.effects import Undecidable, put_up, undecidable
 from runs.domain.interventions import FROM_PEOPLE, PERMITS, EventKind, Permission, Standing, why_not
 from runs.domain.states import Move, State
@@ -48,9 +49,21 @@ def possible_follow_ups(run: Run) -> list[PossibleFollowUp]:
     return [PossibleFollowUp(name, one.label, case.why_no_follow_up(run, one)) for name, one in declared]
 
 
-def why_not_approve(run: Run, by: User) -> str:
-    """Why this person cannot approve the write that waits; empty when they can."""
-    return _why_not(FROM_PEOPLE[Move.APPROVAL_GRANTED], run, by, case.standing(run), None)
+def decisions(run: Run, by: User) -> dict[Move, str]:
+    """Everything that answers a proposed write, with why this person cannot send it; empty where they can."""
+    stands = case.standing(run)
+    return {move: _why_not(kind, run, by, stands, None) for move, kind in FROM_PEOPLE.items() if kind.answers_plan}
+
+
+def helpful_scopes(run: Run) -> tuple[str, ...]:
+    """The narrower scopes that would leave out something which does not hold now, or which nobody knows."""
+    workflow = registry.find(run.workflow, run.workflow_version)
+    narrower = workflow.narrower(run.scope) if workflow else ()
+    if not workflow or not narrower:
+        return ()
+    judged = workflow.judge(case.context_now(run)).assertions
+    open_ones = {name for name, judgement in judged.items() if judgement.value is not Value.MET}
+    return tuple(name for name in narrower if workflow.scopes[name].drops & open_ones)
 
 
 def standing_of(run: Run) -> str:
@@ -82,6 +95,8 @@ def _why_not(kind: EventKind, run: Run, by: User, stands: Standing, first: Inbox
         stands = replace(stands, approved_unsent=given)  # no worker has seen it yet
     if says := why_not(kind, stands) or _not_by(kind, run, by):
         return says
+    if kind.move is Move.SCOPE_NARROWED and not helpful_scopes(run):
+        return "Every narrower scope leaves out only what holds already; it would change nothing."
     if first:
         return _not_second(kind, run, first, by)
     # A decision about a write is not the holder's alone, and neither is the second of two people's word.

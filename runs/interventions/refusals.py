@@ -19,7 +19,7 @@ class Refused(Exception):
         self.code, self.message, self.field, self.status = code, message, field, status
 
 
-def get_run(run_id: UUID) -> Run:
+def get_run(run_id: UUID | str) -> Run:
     """Raises Refused, `unknown_run` (404)."""
     try:
         return Run.objects.select_related("holder", "requester").get(pk=run_id)

@@ -136,6 +136,8 @@ class Writing:
     # What stands in its way as things are, as a sentence: it is not planned then, and a model is told.
     not_now: Callable[[Context, Mapping[str, Any]], str] = lambda context, given: ""
     amendable: tuple[str, ...] = ()  # the arguments that a person may change of one that waits for approval
+    # Whether one that waits may be approved along with others that were shown; each is still sent by itself.
+    together: Callable[[WritePlan], bool] = lambda plan: False
 
 
 def amended_value(schema: Mapping[str, Any], typed: str) -> Any:

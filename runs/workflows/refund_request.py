@@ -333,6 +333,7 @@ def payment_of(c: Context) -> dict[str, Any]:
     return {**effect.plan.params, "request_id": effect.receipt["request_id"], **customer}
 
 
+TOGETHER_UP_TO_MINOR = 200_00  # a refund above this is looked at by itself, however many wait
 OPERATIONS: dict[str, Reading | Writing] = {
     READ_LEFT.name: Reading(
         says="Reads how much of what this order cost was refunded before, and how much is left.",
@@ -343,6 +344,7 @@ OPERATIONS: dict[str, Reading | Writing] = {
         says="Submits the refund request for this order, once.",
         plan=plan,
         key=lambda c, given: f"refund-{c.input['order_id']}-{c.run_id.replace('-', '')[:16]}",
+        together=lambda plan: plan.params["amount_minor"] <= TOGETHER_UP_TO_MINOR,
         undo=Undo(
             read=READ_REFUND.name,
             params=lambda effect: {"operation_key": effect.key, "order": effect.plan.params["order_id"]},

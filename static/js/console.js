@@ -1,4 +1,4 @@
-// Keys, the case that follows its run, small conveniences. All of it also works without script, by link and form.
+// Keys, the case that follows its run, conveniences. All of it also works without script.
 
 const $ = (selector, root = document) => root.querySelector(selector);
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -6,8 +6,8 @@ if (zone) document.cookie = `timezone=${zone};path=/;max-age=31536000;samesite=l
 
 $(".tabs [aria-current]")?.scrollIntoView({ block: "nearest" });
 
-// An element names its key in data-key; in the queue the row under the focus goes first.
-const row = () => document.activeElement?.closest(".row");
+// A key is named in data-key; the row or card under the focus goes first.
+const row = () => document.activeElement?.closest(".row, article");
 function move(by) {
   const links = [...document.querySelectorAll(".open")];
   const at = links.findIndex((link) => link.closest(".row, article")?.contains(document.activeElement));
@@ -22,7 +22,7 @@ document.addEventListener("keydown", (event) => {
   if (key === "?") return $("#keys")?.showModal();
   if (key === "o") return row()?.querySelector(".open")?.click();
   const wanted = `[data-key="${CSS.escape(key)}"]`;
-  const found = (row() && $(wanted, row())) ?? [...document.querySelectorAll(wanted)].find((it) => !it.closest(".row"));
+  const found = (row() && $(wanted, row())) ?? [...document.querySelectorAll(wanted)].find((it) => !it.closest(".row, article"));
   if (!found) return;
   event.preventDefault();
   if (found.matches("input, [data-only-focus]")) found.focus();
@@ -40,7 +40,7 @@ document.addEventListener("click", async ({ target }) => {
 });
 
 document.addEventListener("click", (event) => {
-  const form = event.target.closest("#form [data-closes]")?.closest("#form");
+  const form = event.target.closest("[data-closes]")?.closest(".opened");
   if (!form) return;
   event.preventDefault();
   form.replaceChildren();
@@ -62,5 +62,6 @@ let unfolded = [];
 document.addEventListener("htmx:beforeSwap", () => (unfolded = document.querySelectorAll("details[open][id]")));
 document.addEventListener("htmx:afterSwap", ({ target }) => {
   for (const { id } of unfolded) document.getElementById(id)?.setAttribute("open", "");
-  if (target.closest("#form")) $("#form :is([data-focus], textarea, select, input:not([type=hidden]))")?.focus();
+  const opened = target.closest(".opened");
+  if (opened) $("[data-focus], textarea, select, input:not([type=hidden])", opened)?.focus();
 });

@@ -9,11 +9,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from runs.domain.budget import Dimension
-from runs.domain.interventions import FROM_PEOPLE, EventKind, Permission
-from runs.domain.states import Move, Outcome, State
+from runs.domain.interventions import EventKind, Permission
+from runs.domain.states import Move
 from runs.interventions.possible import PossibleEvent, possible_events
 from runs.models import Run
-from takeover.console import desk
+from takeover.console import asked_for, desk
 
 KEYS = {Move.RECONCILE_REQUESTED: "r", Move.APPROVAL_GRANTED: "a", Move.APPROVAL_REJECTED: "x"}
 
@@ -64,31 +64,13 @@ def _concerns(kind: EventKind, person: User) -> bool:
     return desk.may(person, Permission.OPERATE) or desk.may(person, kind.permission)
 
 
-def _looked_for(run: Run) -> list[Move]:
-    """What most likely moves this run on, the best first."""
-    if run.state == State.AWAITING_APPROVAL:
-        return [Move.APPROVAL_GRANTED]
-    if run.state != State.BLOCKED:
-        return []
-    moves = [Move.RECONCILE_REQUESTED] if run.effects_at_risk else []
-    moves += [kind.move for kind in FROM_PEOPLE.values() if run.stop_reason in kind.reasons]
-    if run.paused:
-        moves.append(Move.UNPAUSED)
-    if run.outcome == Outcome.WAITING and not run.effects_at_risk:
-        moves.append(Move.RESUMED_AFTER_REVIEW)  # it waits for the world: somebody may have news of it
-    if run.outcome == Outcome.LIMIT_REACHED:
-        moves.append(Move.BUDGET_EXTENDED)
-    return [*moves, Move.EVIDENCE_SUPPLIED, *([] if run.paused else [Move.RESUMED_AFTER_REVIEW])]
-
-
 def actions(case: dict[str, Any], run: Run, person: User) -> list[Action]:
-    """Every event of the catalogue for this person, the one that most likely helps first."""
+    """Every event of the catalogue for this person, the one that the question asks for first."""
     events = possible_events(run, person)
     possible = _possible(events)
     only_held = _possible(possible_events(_as_if_free(run), person)) - possible if run.is_held() else set()
-    looked_for = _looked_for(run)
-    near = {event["name"] for event in case["allowed_events"]} | set(looked_for)
-    primary = next((move for move in looked_for if move in possible), None)
+    near = {event["name"] for event in case["allowed_events"]} | asked_for.worth_a_reason(run)
+    primary = next((move for move in asked_for.by(run) if move in possible), None)
     found = [
         _action(
             event,

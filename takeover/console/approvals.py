@@ -1,53 +1,232 @@
-"""Approvals: proposed writes that wait for a decision, the most urgent first."""
+"""Approvals: proposed writes that wait for a decision, the most urgent first, each decided on its own card."""
 
+import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.core.exceptions import BadRequest
+from django.db.models import Count, F, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
+from django.utils.dateparse import parse_datetime
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from runs import case
-from runs.interventions.possible import why_not_approve
-from runs.models import Effect, Run
-from takeover.console import desk
+from runs.domain.states import Move, State
+from runs.interventions import together
+from runs.interventions.possible import decisions
+from runs.models import Effect, InboxEvent, Run
+from runs.models.run import RunQuerySet
+from takeover.console import desk, words
 
-MOST = 100
+PAGE = 30
+MOST_SHOWN = 90  # cards that an open page follows: what is decided stays in its place, what is new comes after it
+STAMP = len(f"{uuid.UUID(int=0)}.") + 12
 
 
 @dataclass(frozen=True)
 class Proposal:
+    """One card: the write as it was put up, and what this person may do about it."""
+
     run: Run
     title: str
     effect: Effect
     requester: str
-    why_not: str  # why this person may not approve it; empty: they may
+    waits: bool
+    why_not: dict[Move, str]
+    said: InboxEvent | None  # the last that somebody said about it, which a worker has still to carry out or has
+    goes_together: bool
+    is_new: bool = False
+    has_changed: bool = False  # another plan than the one that the page showed
 
     @property
     def plan(self) -> dict[str, Any]:
         return dict(self.effect.plan)
 
+    @property
+    def is_open(self) -> bool:
+        return self.waits and self.said is None and not self.has_changed
 
-def waiting(person: User) -> list[Proposal]:
-    runs = Run.objects.awaiting_approval().most_urgent_first().select_related("requester", "holder")
+    @property
+    def why_not_approve(self) -> str:
+        return self.why_not[Move.APPROVAL_GRANTED]
+
+    @property
+    def why_not_reject(self) -> str:
+        return self.why_not[Move.APPROVAL_REJECTED]
+
+    @property
+    def may_amend(self) -> bool:
+        return not self.why_not[Move.PLAN_AMENDED]
+
+    @property
+    def said_by(self) -> str:
+        return desk.name_of(self.said.actor) if self.said else ""
+
+    @property
+    def pair(self) -> str:
+        return together.pair(self.run.pk, self.effect.plan_digest)
+
+    @property
+    def stamp(self) -> str:
+        """Which run, and the beginning of which plan, the page shows."""
+        return self.pair[:STAMP]
+
+
+def proposals(runs: RunQuerySet, person: User, known: Mapping[uuid.UUID, str] = MappingProxyType({})) -> list[Proposal]:
+    """A card for each run. `known`: what a page shows already, by run; the others are new to it."""
+    found = list(runs.select_related("requester", "holder").prefetch_related("effects"))
+    said = _said(found)
     return [
-        # The last write of each is the one that waits, whatever became of it before it was put up.
-        Proposal(run, case.title(run), effects[-1], desk.name_of(run.requester), why_not_approve(run, person))
-        for run in runs.prefetch_related("effects")[:MOST]
+        Proposal(
+            run=run,
+            title=case.title(run),
+            # The last write of each is the one that waits, whatever became of it before it was put up.
+            effect=effects[-1],
+            requester=desk.name_of(run.requester),
+            waits=run.state == State.AWAITING_APPROVAL,
+            why_not=decisions(run, person),
+            said=said.get((run.pk, effects[-1].plan_digest)) or said.get((run.pk, "")),
+            goes_together=together.may_go_together(run, effects[-1]),
+            is_new=bool(known) and run.pk not in known,
+            has_changed=run.pk in known and not effects[-1].plan_digest.startswith(known[run.pk]),
+        )
+        for run in found
         if (effects := list(run.effects.all()))
     ]
+
+
+def _said(runs: list[Run]) -> dict[tuple[uuid.UUID, str], InboxEvent]:
+    """The last event about each run that is not carried out yet; of one that waits no more, the decision that was."""
+    over = [run.pk for run in runs if run.state != State.AWAITING_APPROVAL]
+    decided = Q(run__in=over, result=InboxEvent.Result.APPLIED) & ~Q(answers="")
+    events = InboxEvent.objects.filter(Q(run__in=runs, result="") | decided).select_related("actor").order_by("id")
+    return {(event.run_id, event.answers): event for event in events}
+
+
+# Which of them, and in which order
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the list somebody is: everything that its address says."""
+
+    workflow: str = ""
+    after: str = ""
+
+    @classmethod
+    def of(cls, request: HttpRequest) -> "Place":
+        workflow = request.GET.get("workflow", "")
+        if (not workflow.replace("_", "a").isalnum() and workflow) or len(workflow) > 60:
+            raise BadRequest(_("There is no such workflow."))
+        return cls(workflow, request.GET.get("after", ""))
+
+    def query(self, **change: str) -> str:
+        now = {"workflow": self.workflow, "after": self.after, **change}
+        return urlencode({name: value for name, value in now.items() if value})
+
+    def here(self) -> str:
+        query = self.query()
+        return f"?{query}" if query else ""
+
+    def runs(self) -> RunQuerySet:
+        found = Run.objects.awaiting_approval().order_by(F("answer_by").asc(nulls_last=True), "id")
+        found = found.filter(workflow=self.workflow) if self.workflow else found
+        return found.filter(_behind(*_read_cursor(self.after))) if self.after else found
+
+
+def _cursor(run: Run) -> str:
+    return f"{run.answer_by.isoformat() if run.answer_by else ''}~{run.pk}"
+
+
+def _read_cursor(cursor: str) -> tuple[datetime | None, uuid.UUID]:
+    at, _tilde, number = cursor.partition("~")
+    try:
+        due = parse_datetime(at) if at else None
+        if at and (due is None or due.tzinfo is None):
+            raise ValueError(at)
+        return due, uuid.UUID(number)
+    except ValueError:
+        raise BadRequest(_("The address of this page is damaged. Start at the first page.")) from None
+
+
+def _behind(due: datetime | None, number: uuid.UUID) -> Q:
+    """What sorts after that place, where no due time sorts last."""
+    if due is None:
+        return Q(answer_by__isnull=True, pk__gt=number)
+    return Q(answer_by__gt=due) | Q(answer_by__isnull=True) | Q(answer_by=due, pk__gt=number)
+
+
+# Views
 
 
 @require_safe
 @never_cache
 def approvals(request: HttpRequest) -> HttpResponse:
-    return render(request, "approvals.html", {"proposals": waiting(desk.visitor(request))})
+    person, place = desk.visitor(request), Place.of(request)
+    by_workflow = Run.objects.awaiting_approval().values_list("workflow").annotate(n=Count("pk")).order_by("workflow")
+    shown = proposals(place.runs()[: PAGE + 1], person)
+    more = len(shown) > PAGE
+    context = _context(place, shown[:PAGE]) | {
+        "workflows": [(name, words.workflow(name), number) for name, number in by_workflow],
+        "next": place.query(after=_cursor(shown[PAGE - 1].run)) if more else "",
+    }
+    return render(request, "approvals.html", context)
 
 
 @require_safe
 @never_cache
 def approvals_list(request: HttpRequest) -> HttpResponse:
-    """The list alone: asked for again whenever a run changed."""
-    return render(request, "approvals.html#list", {"proposals": waiting(desk.visitor(request))})
+    """The list alone, asked for again whenever a run changed. What the page shows stays where it is, decided or not."""
+    person, place = desk.visitor(request), Place.of(request)
+    try:
+        stamps = [stamp.partition(".") for stamp in request.GET.getlist("shown")[:MOST_SHOWN] if stamp]
+        known = {uuid.UUID(number): digest for number, _dot, digest in stamps}
+    except ValueError:
+        raise BadRequest(_("This is no list of runs.")) from None
+    waiting = [] if len(known) >= MOST_SHOWN else place.runs().values_list("pk", flat=True)[:PAGE]
+    wanted = list(dict.fromkeys([*known, *waiting]))
+    found = proposals(Run.objects.filter(pk__in=wanted), person, known)
+    order = {number: at for at, number in enumerate(wanted)}
+    return render(request, "approvals.html#list", _context(place, sorted(found, key=lambda card: order[card.run.pk])))
+
+
+def _context(place: Place, shown: list[Proposal]) -> dict[str, Any]:
+    return {
+        "place": place,
+        "proposals": shown,
+        "some_go_together": any(one.goes_together and one.is_open and not one.why_not_approve for one in shown),
+        "some_are_over": any(not one.waits or one.has_changed for one in shown),
+        "back": f"{reverse('approvals')}{place.here()}",
+    }
+
+
+def card(request: HttpRequest, run_id: uuid.UUID, back: str) -> HttpResponse:
+    """The card of one run as it stands after this person decided, in the place of the card that was there."""
+    (shown,) = proposals(Run.objects.filter(pk=run_id), desk.visitor(request))
+    answer = render(request, "_proposal.html", {"proposal": shown, "back": back, "just_decided": True})
+    answer["HX-Retarget"], answer["HX-Reswap"] = f"#p-{run_id}", "outerHTML settle:0"  # its keys work at once
+    return answer
+
+
+@require_POST
+@never_cache
+def approve_together(request: HttpRequest) -> HttpResponse:
+    """Approve the chosen plans, each by itself and as it was shown; what became of each."""
+    person = desk.person(request)
+    chosen = request.POST.getlist("plan")
+    if len(chosen) > MOST_SHOWN:
+        raise BadRequest(_("More plans were chosen than one page shows."))
+    results = together.approve(chosen, person)
+    told = [(one, case.title(one.run) if one.run else "") for one in results]
+    recorded = sum(not one.refused for one in results)
+    context = {"results": told, "recorded": recorded, "refused": len(results) - recorded}
+    return render(request, "approved_together.html", context)

@@ -24,7 +24,7 @@ from runs.interventions.possible import possible_follow_ups, proposals, standing
 from runs.interventions.refusals import Refused
 from runs.models import InboxEvent, Run, Seal
 from runs.timeline import SHOWN, timeline
-from takeover.console import desk, notes
+from takeover.console import aftermath, desk, notes
 from takeover.console.actions import actions
 from takeover.console.glance import looked_at, undecided
 from takeover.console.related import related
@@ -92,6 +92,7 @@ def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
         "pending": pending,
         "proposed": proposals(run),
         "not_carried_out": not_done if not pending else None,
+        "aftermath": aftermath.of(run, last, person) if not pending else None,
         "offered": [action for action in everything if not action.why_not],
         "forbidden": forbidden,
         "explained": [action for action in forbidden if not action.only_held],

@@ -1,127 +1,43 @@
 """Events: one form for each, made from its schema. Sending one is the only way in which a person moves a run."""
 
-import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
+from django.urls import resolve, reverse
+from django.urls.exceptions import Resolver404
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from runs import case as cases
+from runs.domain.effects import EffectState
 from runs.domain.interventions import FROM_PEOPLE, EventKind
 from runs.domain.states import TRANSITIONS, Move, State
-from runs.interventions import sending
+from runs.interventions import amending, sending
 from runs.interventions.possible import possible_events, proposal, standing_of
 from runs.interventions.refusals import Refused
-from runs.models import Run
+from runs.models import InboxEvent, Run
 from runs.timeline import timeline
-from takeover.console import desk, words
+from takeover.console import approvals, desk, kept, words
 from takeover.console.actions import says
+from takeover.console.event_fields import fields, filled_in, listed, payload
 from takeover.console.glance import looked_at, undecided
 
-NOT_PAYLOAD = {"csrfmiddlewaretoken", "answers", "seen"}
-LONG = 200  # texts that may be longer than this get room to write
-
-
-@dataclass(frozen=True)
-class Field:
-    """One property of a payload as a control of a form."""
-
-    name: str
-    title: str
-    control: str  # line, text, number, choice
-    required: bool
-    typed: str
-    choices: tuple[tuple[str, str], ...] = ()
-    most: int | None = None  # characters
-    error: str = ""
-
-
-def fields(kind: EventKind, run: Run, typed: Mapping[str, str], refusal: Refused | None = None) -> list[Field]:
-    required = kind.payload.get("required", [])
-    return [
-        _field(
-            name,
-            schema,
-            _choices(name, kind, run),
-            required=name in required,
-            typed=typed.get(name, ""),
-            error=_error(schema, typed.get(name, ""), refusal) if refusal and refusal.field == name else "",
-        )
-        for name, schema in kind.payload.get("properties", {}).items()
-    ]
-
-
-def _choices(name: str, kind: EventKind, run: Run) -> tuple[tuple[str, str], ...]:
-    """What one property may be, where that depends on the run; value and label."""
-    match name:
-        case "dimension":
-            return tuple((dimension, words.word(dimension, words.DIMENSION)) for dimension in run.budget)
-        case "field" if kind.move is Move.PLAN_AMENDED:
-            return words.argument_fields(run)
-        case "field":
-            return words.input_fields(run)
-        case "scope":
-            return words.scopes(run)
-    return ()
-
-
-def _field(
-    name: str,
-    schema: Mapping[str, Any],
-    choices: tuple[tuple[str, str], ...],
-    *,
-    required: bool,
-    typed: str,
-    error: str,
-) -> Field:
-    title, control = _(schema.get("title", name)), "line"
-    choices = choices or tuple((str(value), str(value)) for value in schema.get("enum", ()))
-    if choices:
-        control = "choice"
-    elif schema.get("type") == "integer":
-        control = "number"
-    elif schema.get("maxLength", 0) > LONG:
-        control = "text"
-    return Field(name, title, control, required, typed, choices, schema.get("maxLength"), error)
-
-
-def _error(schema: Mapping[str, Any], typed: str, refusal: Refused) -> str:
-    """What is wrong with one field, in the words of a form, which stands below it and need not name it."""
-    message = refusal.message.removeprefix(f"{refusal.field}: ")
-    if refusal.code != "invalid":
-        return message
-    if not typed.strip():
-        return _("This is needed.")
-    if schema.get("type") == "integer":
-        number, least, most = _number(typed), schema["minimum"], schema["maximum"]
-        if not isinstance(number, int) or not least <= number <= most:
-            return _("It must be a whole number from %(least)d to %(most)d.") % {"least": least, "most": most}
-    if len(typed) > schema.get("maxLength", len(typed)):
-        return _("It may have at most %(most)d characters.") % {"most": schema["maxLength"]}
-    return message
-
-
-def payload(kind: EventKind, typed: Mapping[str, str]) -> dict[str, Any]:
-    """What was typed, as the schema's types. What does not fit stays as it is, for the schema to refuse by name."""
-    properties, required = kind.payload.get("properties", {}), kind.payload.get("required", [])
-    given: dict[str, Any] = {}
-    for name, text in typed.items():
-        if not text.strip() and name not in required and name in properties:
-            continue  # an optional field left empty
-        given[name] = _number(text) if properties.get(name, {}).get("type") == "integer" else text
-    return given
-
-
-def _number(text: str) -> int | str:
-    return int(text) if re.fullmatch(r"\s*-?[0-9]{1,9}\s*", text) else text
+NOT_PAYLOAD = {"csrfmiddlewaretoken", "answers", "seen", "back", "preview"}
+GOES_TO = {
+    State.PLANNING: lazy("a worker reads again what it rests on, and plans anew"),
+    State.EXECUTING: lazy("a worker carries it out"),
+    State.VALIDATING: lazy("a worker finds out how things stand, and goes on from there"),
+    State.NEEDS_REVISION: lazy("a worker looks for another way"),
+    State.BLOCKED: lazy("it stands still, until a person lets it go on"),
+    State.FAILED: lazy("it ends here"),
+    State.CANCELLED: lazy("it ends here"),
+}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -129,25 +45,40 @@ def _number(text: str) -> int | str:
 @desk.refusals_as_pages
 def event(request: HttpRequest, run_id: uuid.UUID, name: str) -> HttpResponse:
     """The form as a page, with what the person needs to know beside it."""
-    return _event(request, "event.html", run_id, name) or redirect("case", run_id=run_id)
+    return _event(request, "event.html", run_id, name) or redirect(desk.back(request, run_id))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @desk.refusals_as_pages
 def event_form(request: HttpRequest, run_id: uuid.UUID, name: str) -> HttpResponse:
-    """The form alone, for the case page to open in its place."""
-    sent = HttpResponse(headers={"HX-Redirect": reverse("case", args=[run_id])})
-    return _event(request, "event.html#form", run_id, name) or sent
+    """The form alone, for a page to open in its place."""
+    return _event(request, "event.html#form", run_id, name) or _sent(request, run_id)
+
+
+def _sent(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
+    """Among the approvals the card says what was recorded; from everywhere else one gets to the case."""
+    back = desk.back(request, run_id)
+    if _leads_to_approvals(back):
+        return approvals.card(request, run_id, back)
+    return HttpResponse(headers={"HX-Redirect": back})
+
+
+def _leads_to_approvals(address: str) -> bool:
+    try:
+        return resolve(address.partition("?")[0]).url_name == "approvals"
+    except Resolver404:
+        return False
 
 
 def _event(request: HttpRequest, template: str, run_id: uuid.UUID, name: str) -> HttpResponse | None:
     """The form, empty or with why what it sent was refused; nothing when the event was accepted."""
     kind = FROM_PEOPLE.get(Move(name)) if name in set(Move) else None
     refusal = None
-    if request.method == "POST":
+    if request.method == "POST" and "preview" not in request.POST:
         refusal = _send(request, run_id, name, kind)
         if refusal is None:
+            kept.forget(request)
             return None
         if kind is None or refusal.code == "unknown_run" or not desk.may_look(desk.person(request)):
             raise refusal
@@ -197,9 +128,11 @@ def _form(
     possible = {event.kind.move: event.why_not for event in possible_events(run, person)}
     plan = undecided(case) if kind.answers_plan else None
     before, after = State(run.state), TRANSITIONS.get((State(run.state), kind.move))
-    seen, now = request.POST.get("seen", ""), standing_of(run)
-    made = fields(kind, run, _typed(request), refusal)
     proposed = proposal(kind, run)
+    unsent = kept.look(request, reverse("event", args=[run.pk, kind.move])) if request.method != "POST" else None
+    typed, sent = _in_the_form(request, run, kind, proposed, unsent)
+    seen, answered, now = sent.get("seen", ""), sent.get("answers", ""), standing_of(run)
+    made = fields(kind, run, typed, refusal)
     context = {
         "run": run,
         "case": case,
@@ -214,12 +147,14 @@ def _form(
         "names_a_field": any(field.error for field in made),
         "before": before,
         "after": after,
+        "goes_to": GOES_TO.get(after, "") if after and after != before else "",
         "why_not": possible.get(kind.move, ""),
         "plan": plan,
         "glance": looked_at(run, plan),
-        "plan_changed": bool(plan and request.POST.get("answers") and request.POST["answers"] != plan["plan_digest"]),
+        "plan_changed": bool(plan and answered and answered != plan["plan_digest"]),
         "refusal": refusal,
         "conflict": refusal is not None and refusal.status == 409,
+        "unsent": unsent,
         "changed": bool(seen) and seen != now,
         "was": _as_seen(seen),
         "is_now": _as_seen(now),
@@ -229,6 +164,35 @@ def _form(
         "proposal": proposed,
         "holder": desk.name_of(run.holder) if run.is_held() else "",
         "mine": run.holder_id == person.pk,
+        "back": desk.back(request, run.pk),
+        "to_approvals": _leads_to_approvals(desk.back(request, run.pk)),
+        "in_card": _leads_to_approvals(desk.back(request, run.pk)) and template.endswith("#form"),
+        **_about(kind, run, case, typed, previews="preview" in request.POST),
     }
     status = 200 if refusal is None else 422 if refusal.code == "invalid" else refusal.status
     return render(request, template, context, status=status)
+
+
+def _in_the_form(
+    request: HttpRequest, run: Run, kind: EventKind, proposed: InboxEvent | None, unsent: kept.Kept | None
+) -> tuple[dict[str, str], Mapping[str, str]]:
+    """What stands in the fields, and what the form said of itself when it was sent: by now, or before a sign-in."""
+    if request.method == "POST":
+        return _typed(request), {name: request.POST.get(name, "") for name in kept.CARRIED}
+    if unsent:
+        typed = {name: text for name, text in unsent.typed.items() if name not in NOT_PAYLOAD}
+        return typed, {name: unsent.first(name) for name in kept.CARRIED}
+    return filled_in(kind, run, {name: str(text) for name, text in request.GET.items()}, proposed), {}
+
+
+def _about(
+    kind: EventKind, run: Run, case: Mapping[str, Any], typed: Mapping[str, str], *, previews: bool
+) -> dict[str, Any]:
+    """What an event is about, where that is more than the run: what a change comes to, or what would be undone."""
+    if kind.move is Move.PLAN_AMENDED and case["state"] == State.AWAITING_APPROVAL:
+        found = amending.preview(run, typed.get("field", ""), typed.get("value", "")) if previews else None
+        return {"arguments": listed(run), "previews": previews, "amended": found}
+    if kind.move is Move.COMPENSATION_APPROVED:
+        stands = [e for e in case["effects"] if e["state"] == EffectState.CONFIRMED and not e.get("undoes")]
+        return {"undone": sorted(stands, key=lambda effect: effect["sent_at"] or effect["planned_at"], reverse=True)}
+    return {}

@@ -9,9 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from time import monotonic
-from typing import Any
 
-from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -49,30 +47,14 @@ class Strangers:
 strangers = Strangers()
 
 
-class SignInRequired(LoginRequiredMiddleware):
-    def handle_no_permission(self, request: HttpRequest, view_func: Any) -> Any:
-        if request.method not in {"GET", "HEAD"}:
-            strangers.refuse("change")
-        return super().handle_no_permission(request, view_func)
-
-
 @gives_connection_back
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """The page for what somebody may not see; the attempt goes on record."""
     if isinstance(request.user, User):
-        _put_on_record(request, request.user, "see", "forbidden")
+        put_on_record(request, request.user, "see", "forbidden")
     return render(request, "403.html", {"exception": str(exception)}, status=403)
 
 
-def forged(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """The page for a form that did not come from one of ours; likewise."""
-    if isinstance(request.user, User):
-        _put_on_record(request, request.user, "send", "csrf")
-    else:
-        strangers.refuse("form")
-    return render(request, "403_csrf.html", status=403)
-
-
-def _put_on_record(request: HttpRequest, person: User, verb: str, code: str) -> None:
+def put_on_record(request: HttpRequest, person: User, verb: str, code: str) -> None:
     match = request.resolver_match
     Refusal.objects.count_up(None, person, f"{verb} {match.view_name if match else 'a page'}", code, timezone.now())

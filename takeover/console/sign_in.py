@@ -1,4 +1,4 @@
-"""Signing in."""
+"""Signing in, and what becomes of a form whose sender is not signed in, or not any more."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -7,11 +7,15 @@ from django.conf import settings
 from django.contrib.auth import views
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
 from django.utils.decorators import method_decorator
-from django_htmx.http import HttpResponseClientRefresh
+from django_htmx.http import HttpResponseClientRedirect
 
-from takeover.console.refusals import strangers
+from takeover.console import kept
+from takeover.console.refusals import put_on_record, strangers
 
 
 @method_decorator(login_not_required, name="dispatch")
@@ -19,24 +23,70 @@ class SignIn(views.LoginView):
     template_name = "sign_in.html"
     redirect_authenticated_user = True
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if "HX-Request" in request.headers:  # the session ended behind an open page: start over from the whole page
-            return HttpResponseClientRefresh()
-        return super().dispatch(request, *args, **kwargs)
-
     def get_success_url(self) -> str:
         wanted = super().get_success_url()
         return self.get_default_redirect_url() if urlsplit(wanted).path == self.request.path else wanted
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        answer = super().form_valid(form)
+        if typed := kept.unsealed(self.request.POST.get(kept.NAME, "")):
+            kept.put_away(self.request, typed)
+            return HttpResponseRedirect(typed.address)
+        return answer
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         strangers.refuse("sign-in")
         return super().form_invalid(form)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(**kwargs) | {"demo": _demo() if settings.DEMO else None}
+        carried = {kept.NAME: self.request.POST.get(kept.NAME, "")}
+        return super().get_context_data(**carried | kwargs) | {"demo": _demo() if settings.DEMO else None}
+
+    @classmethod
+    def instead_of(cls, request: HttpRequest, typed: kept.Kept) -> HttpResponse:
+        """The page in answer to a form that is not taken yet; what was typed is in it."""
+        view = cls()
+        view.setup(request)
+        context = view.get_context_data(form=AuthenticationForm(request), **{kept.NAME: kept.sealed(typed)})
+        return view.render_to_response(context, status=401)
 
 
 def _demo() -> dict[str, Any]:
     from takeover.demo.accounts import ACCOUNTS, PASSWORD
 
     return {"accounts": ACCOUNTS.items(), "password": PASSWORD}
+
+
+class SignInRequired(LoginRequiredMiddleware):
+    def handle_no_permission(self, request: HttpRequest, view_func: Any) -> Any:
+        if request.method not in {"GET", "HEAD"}:
+            strangers.refuse("change")
+        return _signed_out(request) or super().handle_no_permission(request, view_func)
+
+
+def forged(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A form whose token does not fit. From a page of ours that has grown old, it is shown again with a new one."""
+    if not isinstance(request.user, User):
+        strangers.refuse("form")
+        return _signed_out(request) or _too_old(request)
+    put_on_record(request, request.user, "send", "csrf")
+    if typed := kept.of(request):
+        kept.put_away(request, typed)
+        to = typed.address
+        return HttpResponseClientRedirect(to) if "HX-Request" in request.headers else redirect(to)
+    return _too_old(request)
+
+
+def _too_old(request: HttpRequest) -> HttpResponse:
+    return render(request, "403_csrf.html", status=403)
+
+
+def _signed_out(request: HttpRequest) -> HttpResponse | None:
+    """What keeps a page, or a form that was sent, from being lost because nobody is signed in any more."""
+    if "HX-Request" in request.headers:
+        answer = render(request, "_signed_out.html", status=401)
+        for name, value in (("HX-Retarget", "#session"), ("HX-Reswap", "innerHTML"), ("HX-Reselect", ".notice")):
+            answer[name] = value
+        return answer
+    typed = kept.of(request)
+    return SignIn.instead_of(request, typed) if typed else None

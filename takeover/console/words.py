@@ -10,13 +10,15 @@ from django.utils.translation import gettext_lazy as lazy
 
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
-from runs.domain.effects import Answer, EffectState, put_up
+from runs.domain.effects import Answer, EffectState
 from runs.domain.errors import ErrorClass
 from runs.domain.interventions import CATALOGUE, Permission
 from runs.domain.states import Move, Outcome, Recovery, State, StopReason
+from runs.interventions import amending
+from runs.interventions.possible import helpful_scopes
 from runs.models import Run
 from runs.workflows import registry
-from runs.workflows.definition import Workflow, Writing
+from runs.workflows.definition import Workflow
 
 STATE = {
     State.RECEIVED: lazy("received"),
@@ -194,17 +196,23 @@ def _is_about(workflow: Workflow, run: Run, field: str) -> bool:
 
 def argument_fields(run: Run) -> tuple[tuple[str, str], ...]:
     """What of the write that waits for approval may be changed, with titles."""
-    found, waiting = registry.find(run.workflow), put_up(row.value() for row in run.effects.all())
-    operation = found.operations.get(waiting.plan.operation) if found and waiting else None
-    amendable = operation.amendable if isinstance(operation, Writing) else ()
-    titles = operation.arguments["properties"] if operation else {}
-    return tuple((field, _(titles[field].get("title", field))) for field in amendable)
+    found = amending.proposed(run)
+    if not found:
+        return ()
+    titles = found[0].arguments["properties"]
+    return tuple((field, _(titles[field].get("title", field))) for field in found[0].amendable)
 
 
 def scopes(run: Run) -> tuple[tuple[str, str], ...]:
-    """The narrower contracts that a run may still be held to, with their labels."""
+    """The narrower contracts that would help a run, with their labels."""
     found = registry.find(run.workflow)
-    return tuple((name, _(found.scopes[name].label)) for name in found.narrower(run.scope)) if found else ()
+    return tuple((name, _(found.scopes[name].label)) for name in helpful_scopes(run)) if found else ()
+
+
+def scope(name: str, run: Run) -> str:
+    """A narrower contract as its workflow calls it."""
+    found = registry.find(run.workflow)
+    return _(found.scopes[name].label) if found and name in found.scopes else visible(name.replace("_", " "))
 
 
 def spell(length: timedelta) -> str:

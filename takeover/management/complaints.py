@@ -154,6 +154,9 @@ def writes(looked: Looked) -> Iterator[str]:
             yield f"The plan of {name!r} is a {type(plan).__name__}, and has to be a WritePlan."
             continue
         looked.plans[name] = plan
+        together = looked.try_on_anything(f"Whether {name!r} goes together with others", writing.together, plan)
+        if together is not None and not isinstance(together, bool):
+            yield f"Whether {name!r} may be approved together with others is {_cut(together)}: say True or False."
         if plan.operation != name:
             yield f"The plan of {name!r} is for {plan.operation!r}: its operation has to be the tool's name."
         told = {"what is written to": plan.target, "what is expected": plan.expected, "a risk": plan.risk}

@@ -16,6 +16,7 @@ from django.utils.translation import pgettext
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
 from runs.domain.effects import EffectState
+from runs.models import Run
 from takeover.console import desk, words
 
 register = template.Library()
@@ -189,6 +190,11 @@ def workflow_word(name: str) -> str:
 
 
 register.filter("person", desk.name_of)
+
+
+@register.filter
+def scope_word(name: str, run: Run) -> str:
+    return words.scope(name, run)
 
 
 @register.filter

@@ -10,11 +10,12 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from runs.domain.effects import EffectState
-from runs.domain.states import StopReason
+from runs.domain.states import State, StopReason
 from runs.models import Handoff, InboxEvent, Run, Seal
 from runs.models.seal import FIRST, SealedEvent
 from runs.timeline import timeline
 from tests.console import rows
+from tests.states import bring
 
 SignIn = Callable[[User], Client]
 
@@ -298,3 +299,46 @@ def test_times_are_shown_in_the_viewers_zone_with_the_exact_instant(alice: User,
     for nonsense in ("../../etc/passwd", "Nowhere/City", ""):
         client.cookies["timezone"] = nonsense
         assert "UTC" in client.get(f"/runs/{run.pk}/").content.decode()
+
+
+def test_what_came_of_the_last_thing_that_was_said_is_told_from_recorded_times(
+    alice: User, bob: User, signed_in: SignIn
+) -> None:
+    run = rows.proposed("B456", alice)
+    said_at = timezone.now() - timedelta(minutes=2)
+    run.inbox.create(
+        name="approval_granted",
+        actor=bob,
+        answers=run.effects.get().plan_digest,
+        received_at=said_at,
+        settled_at=said_at + timedelta(milliseconds=84),
+        result="applied",
+    )
+    rows.event(run, "event_applied", bob, name="approval_granted")
+    for seq, (kind, says) in enumerate((("read", "Read."), ("read", "Read."), ("write", "Accepted <b>as</b> R1.")), 7):
+        at = said_at + timedelta(seconds=seq)
+        key = run.effects.get().operation_key if kind == "write" else ""
+        rows.step(run, seq, kind, "it", says, operation_key=key, started_at=at, settled_at=at)
+    rows.event(run, "stopped", None, reason="contract_met")
+    ended = bring(run, State.COMPLETED, outcome="COMPLETED", stop_reason="contract_met", acceptance="succeeded")
+
+    page = signed_in(bob).get(f"/runs/{ended.pk}/").content.decode()
+    told = page.partition('id="aftermath"')[2].partition("</details>")[0]
+    assert "You sent “Approve” at" in told
+    assert "a worker took it up 84 ms later." in told
+    assert re.findall(r"<li><bdi>(.*?)</bdi>", told) == [
+        "2 sources were read again.",
+        "The write was still exactly the one that had been decided about.",
+        f"It was sent under key {run.effects.get().operation_key}.",
+        "Accepted &lt;b&gt;as&lt;/b&gt; R1.",
+        "Then it stopped: Completed (contract met).",
+    ]
+    assert "Bob Okafor sent “Approve” at" in signed_in(alice).get(f"/runs/{ended.pk}/").content.decode()
+
+
+def test_what_is_not_carried_out_yet_has_no_aftermath(alice: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice)
+    client = signed_in(alice)
+    assert 'id="aftermath"' not in client.get(f"/runs/{run.pk}/").content.decode()
+    client.post(f"/runs/{run.pk}/events/reconcile_requested/")
+    assert 'id="aftermath"' not in client.get(f"/runs/{run.pk}/").content.decode()

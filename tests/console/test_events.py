@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
 
 from runs.domain.interventions import CATALOGUE, FROM_PEOPLE
 from runs.domain.states import Move, StopReason
@@ -43,7 +44,9 @@ def test_the_form_says_what_it_means_where_it_leads_and_what_is_checked_again(al
 def test_a_form_offers_the_budgets_of_this_run(bob: User, alice: User, signed_in: SignIn) -> None:
     run = rows.run("B456", alice, StopReason.LIMIT_STEPS)
     page = signed_in(bob).get(address(run, "budget_extended")).content.decode()
-    assert '<option value="status_checks">Status checks</option>' in page
+    limit = run.budget["status_checks"][0]
+    label = f"Status checks: 0 of {limit} spent, may be raised by {limit}"
+    assert f'<option value="status_checks">{label}</option>' in page
     assert "model_turns" not in page
 
 
@@ -228,3 +231,15 @@ def test_an_event_cannot_be_sent_from_another_site(alice: User) -> None:
     assert answer.status_code == 403
     assert "This page was too old to send" in answer.content.decode()
     assert not InboxEvent.objects.exists()
+
+
+@pytest.mark.parametrize("name", [move.value for move in FROM_PEOPLE])
+def test_the_number_of_queries_of_a_form_does_not_grow_with_the_history(
+    name: str, bob: User, alice: User, signed_in: SignIn, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    run = rows.proposed("B456", alice)
+    for seq in range(7, 40):
+        rows.step(run, seq, "read", "read_order", "The order service answered.")
+    client = signed_in(bob)
+    with django_assert_max_num_queries(15):
+        client.get(address(run, name, form=True))

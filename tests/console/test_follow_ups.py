@@ -105,5 +105,5 @@ def test_it_takes_a_form_and_no_link(alice: User, signed_in: SignIn) -> None:
 
 
 def test_of_what_waits_for_the_world_the_first_thing_to_do_is_to_look_now(alice: User, signed_in: SignIn) -> None:
-    run = rows.run("B456", alice, StopReason.EFFECT_PENDING)
+    run = rows.run("B456", alice, StopReason.RESULT_PENDING)
     assert '<a class="button primary" id="act-resumed_after_review"' in page(signed_in(alice), run)

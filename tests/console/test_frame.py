@@ -47,12 +47,6 @@ def test_the_demo_accounts_are_named_in_the_demo_only(client: Client, db: None) 
         assert "support2" in client.get("/sign-in/").content.decode()
 
 
-def test_a_fragment_asked_for_after_the_session_ended_reloads_the_page(client: Client, alice: User) -> None:
-    run = rows.uncertain("B456", alice)
-    answer = client.get(f"/runs/{run.pk}/body/", headers={"HX-Request": "true"}, follow=True)
-    assert answer.headers["HX-Refresh"] == "true"
-
-
 @pytest.mark.parametrize("address", ["/", "/approvals/", "/nowhere/", "/?tab=nowhere"])
 def test_every_page_forbids_scripts_and_styles_that_are_not_files(address: str, alice: User, signed_in: SignIn) -> None:
     answer = signed_in(alice).get(address)

@@ -193,6 +193,30 @@ def test_a_change_that_does_not_fit_is_refused_with_its_field(
     assert waiting.effects.get().plan["params"] == {"book": "Emma"}
 
 
+def test_a_change_that_fits_by_itself_and_not_with_the_rest_is_left_out_and_can_be_made_again(
+    engine: Engine, made: Callable[..., Run], library: Library
+) -> None:
+    lending = workflow(library, lends).operations["lend"]
+    assert isinstance(lending, Writing)
+    longer_only_for = {
+        "if": {"properties": {"book": {"const": "Emma"}}},
+        "then": {"properties": {"days": {"maximum": 9}}},
+    }
+    run = made(lends, operations={"lend": replace(lending, arguments={**lending.arguments, **longer_only_for})})
+
+    run = amend(engine, run, "alice", value="20")
+
+    waiting = run.effects.get()
+    assert (run.state, run.stop_reason) == ("awaiting_approval", "approval_required")
+    assert "days" not in waiting.plan["params"]
+    assert (
+        "what alice changed does not fit the rest of what is proposed, and was left out"
+        in waiting.plan["needs_approval"]
+    )
+    run = amend(engine, run, "alice", value="8")
+    assert run.effects.get().plan["params"]["days"] == 8
+
+
 def test_what_an_operation_does_not_declare_as_amendable_is_changed_by_nobody(
     engine: Engine, made: Callable[..., Run], library: Library
 ) -> None:
