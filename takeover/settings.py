@@ -28,6 +28,7 @@ INSTALLED_APPS = [
     "template_partials.apps.SimpleAppConfig",
     "runs",
     "takeover",
+    "takeover.console",
 ]
 
 MIDDLEWARE = [

@@ -33,7 +33,8 @@ def _tables_are_emptied_quickly() -> None:
     def empty(self: TransactionTestCase) -> None:
         from django.contrib.sessions.models import Session
 
-        tables = [model._meta.db_table for model in apps.get_app_config("runs").get_models()]
+        ours = [model for label in ("runs", "console") for model in apps.get_app_config(label).get_models()]
+        tables = [model._meta.db_table for model in ours]
         tables += [Session._meta.db_table, "auth_user_groups", "auth_user_user_permissions", "auth_user"]
         statements = [f'DELETE FROM "{table}"' for table in tables]  # noqa: S608 - our own names
         with transaction.atomic(), connection.cursor() as cursor:

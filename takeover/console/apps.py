@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class ConsoleConfig(AppConfig):
+    name = "takeover.console"
