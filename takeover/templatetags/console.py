@@ -8,14 +8,14 @@ from django import template
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import pgettext
 
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
 from runs.domain.effects import EffectState
-from takeover.console import words
+from takeover.console import recorded, words
 
 register = template.Library()
 
@@ -219,6 +219,25 @@ def share(part: int, whole: int) -> int:
 
 
 register.filter("visible", words.visible)
+
+
+@register.filter("recorded")
+def show_recorded(text: object) -> SafeString:
+    """A sentence of the record, in the viewer's language as far as it is one of ours; the rest is marked as English."""
+    shown = ((part, words.visible(part.text)) for part in recorded.parts(str(text)))
+    return format_html_join("", "{}", ((_as_recorded(part, seen),) for part, seen in shown))
+
+
+def _as_recorded(part: recorded.Part, shown: str) -> str:
+    """What is filled into a sentence may turn around what stands beside it, hence the isolation."""
+    is_english = shown.isascii() and any(sign.isalpha() for sign in shown)
+    return format_html('<bdi lang="en">{}</bdi>', shown) if not part.is_ours and is_english else shown
+
+
+@register.filter
+def recorded_plainly(text: object) -> str:
+    """The same where no markup may stand: in titles and attributes."""
+    return words.visible(recorded.plain(str(text)))
 
 
 @register.filter
