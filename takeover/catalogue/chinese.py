@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "takeover" / "locale" / "zh_Hans" / "LC_MESSAGES"
 SENTENCES, COMPILED = FOLDER / "django.po", FOLDER / "django.mo"
 
-# Where sentences for the record are made, some of them from parts. Others of the same folders speak to programmers only.
+# Where sentences for the record are made. Others of the same folders speak to programmers only.
 RECORDING = (
     "runs/timeline.py",
     "runs/case.py",
@@ -113,7 +113,7 @@ def _problem(message: Message) -> str:
         return "marked as fuzzy"
     source = _last(message.id)
     for translation in translations:
-        if (sorted(MARKUP.findall(source)) != sorted(MARKUP.findall(translation))):
+        if sorted(MARKUP.findall(source)) != sorted(MARKUP.findall(translation)):
             return "other markup"
         wanted, found = set(HOLES.findall(source)), set(HOLES.findall(translation))
         if found - wanted or (wanted - found and message.context != RECORD):

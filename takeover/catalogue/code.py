@@ -1,4 +1,4 @@
-"""What Python code says: marked strings anywhere in the console, and the sentences that the rules write into the record."""
+"""What Python code says: strings marked for translation, and the sentences that the rules write into the record."""
 
 import ast
 import re
@@ -28,7 +28,7 @@ def marked(folder: Path) -> Iterator[Said]:
 
 # What goes into the record
 
-WORD = re.compile(r"[a-z]{2,}")
+WORD = re.compile(r"[A-Za-z][a-z]+")
 SENTENCE = re.compile(r"[a-z]{2,} |[a-z] [a-z]|[A-Za-z][.?:]$|\}[:;.] \{|\} [a-z]{3,}|[a-z]{3,}: \{")
 NO_SENTENCE = re.compile(r"^[a-z_.:/{}0-9-]+$|^\W*\w{1,3}\W*$|^[a-z]+ $|SELECT|UPDATE|<|^#")
 
@@ -42,7 +42,7 @@ def recorded(files: list[Path], root: Path) -> Iterator[Said]:
 def _texts(tree: ast.AST) -> Iterator[str]:
     """What reads like words, a number in braces for each value filled in. Documentation and the log are left out."""
     if isinstance(tree, ast.IfExp):  # one of two words, such as "may" and "may not"
-        yield from (side.value for side in (tree.body, tree.orelse) if _is_word(side))
+        yield from (str(side.value) for side in (tree.body, tree.orelse) if _is_word(side))
     if isinstance(tree, ast.Constant | ast.JoinedStr):
         text = _pattern(tree) if isinstance(tree, ast.JoinedStr) else tree.value
         if isinstance(text, str) and SENTENCE.search(text) and not NO_SENTENCE.search(text):

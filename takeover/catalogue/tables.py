@@ -33,8 +33,8 @@ def _of(workflow: Workflow) -> Iterator[str]:
         yield from (tool.label, tool.source)
     for operation in workflow.operations.values():
         yield from _titles(operation.arguments)
-    for choice in (*workflow.scopes.values(), *workflow.follow_ups.values()):
-        yield choice.label
+    yield from (scope.label for scope in workflow.scopes.values())
+    yield from (follow_up.label for follow_up in workflow.follow_ups.values())
 
 
 def _titles(schema: Mapping[str, Any]) -> Iterator[str]:

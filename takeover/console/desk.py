@@ -117,7 +117,7 @@ def name_of(person: User | None) -> str:
 
 
 def role_of(person: User) -> str:
-    return ", ".join(sorted(group.name for group in person.groups.all()))
+    return ", ".join(sorted(words.role(group.name) for group in person.groups.all()))
 
 
 def counts(person: User) -> dict[str, int]:

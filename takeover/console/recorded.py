@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from django.conf import settings
 from django.utils.translation import get_language, trans_real
@@ -24,7 +25,7 @@ LONGEST = 2000  # characters; what is longer was not made from a few values
 LOOSE = 10  # characters
 MOST_SENTENCES = 12
 DEEPEST = 4  # sentences within sentences
-CODES: tuple[Mapping[str, object], ...] = (
+CODES: tuple[Mapping[Any, Any], ...] = (
     words.STATE,
     words.OUTCOME,
     words.REASON,
@@ -66,8 +67,8 @@ class Phrase:
         self.says_nothing = not any(sign.isalpha() for literal in literals for sign in literal)
 
     def is_loose(self, values: list[str]) -> bool:
-        """Whether it is two or three words beside whole sentences, as much else may be too."""
-        return self.length < LOOSE and any(value.count(" ") > 1 for value in values)
+        """Whether it is a word or two beside what may be anything."""
+        return self.length < LOOSE and (not self.first or any(value.count(" ") > 1 for value in values))
 
     def values(self, text: str) -> list[str] | None:
         """What fills the holes, each as short as it can be; None where `text` is another sentence."""
@@ -167,5 +168,5 @@ def _code(text: str) -> str:
 
 @cache
 def _phrases(language: str) -> Phrases:
-    catalogue = trans_real.translation(language)._catalog
+    catalogue = trans_real.translation(language)._catalog  # type: ignore[attr-defined]
     return Phrases({key: text for key, text in catalogue.items() if isinstance(key, str) and text})

@@ -1,4 +1,4 @@
-"""Signing in."""
+"""Signing in, and out again."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,7 +11,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.decorators import method_decorator
 from django_htmx.http import HttpResponseClientRefresh
 
+from takeover.console.models import Preferences
 from takeover.console.refusals import strangers
+from takeover.console.you import carry
 
 
 @method_decorator(login_not_required, name="dispatch")
@@ -28,12 +30,28 @@ class SignIn(views.LoginView):
         wanted = super().get_success_url()
         return self.get_default_redirect_url() if urlsplit(wanted).path == self.request.path else wanted
 
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        answer = super().form_valid(form)
+        if chosen := Preferences.objects.filter(person=form.get_user()).first():
+            if not chosen.language:  # as in this browser, where they may have chosen one just now
+                chosen.language = self.request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME, "")
+            carry(answer, chosen)
+        return answer
+
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         strangers.refuse("sign-in")
         return super().form_invalid(form)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(**kwargs) | {"demo": _demo() if settings.DEMO else None}
+        demo = _demo() if settings.DEMO else None
+        return super().get_context_data(**kwargs) | {"demo": demo, "languages": settings.LANGUAGES}
+
+
+class SignOut(views.LogoutView):
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        answer = super().post(request, *args, **kwargs)
+        carry(answer, Preferences())  # whoever comes next is somebody else
+        return answer
 
 
 def _demo() -> dict[str, Any]:

@@ -38,13 +38,18 @@ def spell_clock(at: datetime) -> str:
     if at.date() == timezone.localtime().date():
         return date_format(at, "H:i:s")
     if at.year == timezone.localtime().year:
-        return date_format(at, "j M H:i")
-    return date_format(at, "j M Y H:i")
+        return date_format(at, pgettext("format of a date", "j M H:i"))
+    return date_format(at, pgettext("format of a date", "j M Y H:i"))
+
+
+def exactly(at: datetime) -> str:
+    """The instant to the second, with the name of the zone and how far it is from UTC."""
+    written, offset = date_format(at, pgettext("format of a date", "j F Y, H:i:s")), at.strftime("%z")
+    return f"{written} {at.tzinfo} (UTC{offset[:3]}:{offset[3:]})" if at.utcoffset() else f"{written} {at.tzinfo}"
 
 
 def _time(at: datetime, text: str) -> SafeString:
-    exact = f"{date_format(at, 'j F Y, H:i:s')} {at.tzname()}"
-    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(timespec="seconds"), exact, text)
+    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(timespec="seconds"), exactly(at), text)
 
 
 @register.simple_tag
@@ -52,6 +57,13 @@ def clock(value: datetime | str | None) -> SafeString | str:
     """When it was, in clock time."""
     at = instant(value)
     return _time(at, spell_clock(at)) if at else "–"
+
+
+@register.simple_tag
+def now_here() -> SafeString:
+    """This instant, for who wants to see whether the zone is the right one."""
+    at = timezone.localtime()
+    return _time(at, exactly(at))
 
 
 @register.simple_tag
@@ -235,6 +247,12 @@ def _as_recorded(part: recorded.Part, shown: str) -> str:
 
 
 @register.filter
+def as_recorded(text: object) -> SafeString | str:
+    """What has to be seen exactly as it is: what a write would leave behind, say."""
+    return _as_recorded(recorded.Part(str(text), False), words.visible(text))
+
+
+@register.filter
 def recorded_plainly(text: object) -> str:
     """The same where no markup may stand: in titles and attributes."""
     return words.visible(recorded.plain(str(text)))
@@ -263,4 +281,4 @@ def item(mapping: Any, key: str) -> Any:
 @register.filter
 def is_sentence(text: object) -> bool:
     """Whether an error speaks to people; Django's own "not found" carries the name of a view or a list of patterns."""
-    return str(text).endswith(".")
+    return str(text).endswith((".", "。"))
