@@ -55,7 +55,8 @@ def test_templates_say_what_is_marked_in_them(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "page.html").write_text(
         '{% translate "Queue" %}{{ name|default:_("nobody") }}{% translate "left" context "time" %}'
-        "{% blocktranslate count n=n with who=who %}{{ n }} run of {{ who }}, 5%{% plural %}{{ n }} runs{% endblocktranslate %}"
+        "{% blocktranslate count n=n with who=who %}{{ n }} run of {{ who }}, 5%"
+        "{% plural %}{{ n }} runs{% endblocktranslate %}"
     )
     found = [(said.text, said.plural, said.context) for said in templates.sentences(folder)]
     assert found == [

@@ -20,6 +20,7 @@ from takeover.console import words
 CONTEXT = "record"
 HOLE = re.compile(r"\{(\d+)\}")
 SENTENCE_END = re.compile(r"(?<=[.?!]) (?=\S)")
+WITH_MORE = re.compile(r"(.+) (?:\(([^()]+)\)|([A-Z]+-?[0-9]+))")
 SEPARATORS = {"; ": "；", " or ": "或", " and ": "和", ", ": "、"}
 LONGEST = 2000  # characters; what is longer was not made from a few values
 LOOSE = 10  # characters
@@ -51,6 +52,12 @@ def parts(text: str) -> list[Part]:
     return _phrases(language).tell(text) or [Part(text, False)]
 
 
+def exact(text: str) -> Part:
+    """`text` as it is, unless it is nothing but a word of ours."""
+    known = _phrases(get_language() or "").whole(text)
+    return Part(known or text, bool(known))
+
+
 def plain(text: str) -> str:
     return "".join(part.text for part in parts(text)).strip()
 
@@ -68,7 +75,8 @@ class Phrase:
 
     def is_loose(self, values: list[str]) -> bool:
         """Whether it is a word or two beside what may be anything."""
-        return self.length < LOOSE and (not self.first or any(value.count(" ") > 1 for value in values))
+        most = 1 if self.first else 0 if len(values) == 1 else -1  # spaces in a value
+        return self.length < LOOSE and any(value.count(" ") > most for value in values)
 
     def values(self, text: str) -> list[str] | None:
         """What fills the holes, each as short as it can be; None where `text` is another sentence."""
@@ -97,19 +105,27 @@ class Phrases:
                 self._by_first_word.setdefault(_first_word(phrase.first), []).append(phrase)
             elif context == CONTEXT or (not context and _is_label(source)):
                 self._whole[source] = translation
+        floating = self._by_first_word.pop("", [])
+        for phrases in self._by_first_word.values():
+            phrases += floating
+        self._by_first_word[""] = floating
         for phrases in self._by_first_word.values():
             phrases.sort(key=lambda phrase: -phrase.length)
 
     def tell(self, text: str, depth: int = 0) -> list[Part] | None:
         """None where nothing of it is recognised."""
-        if known := self._whole.get(text) or (_code(text) if depth else ""):
+        if known := self.whole(text) or (_code(text) if depth else ""):
             return [Part(known, True)]
         if depth == DEEPEST or not text.strip():
             return None
-        return self._filled_in(text, depth) or self._listed(text, depth) or self._one_by_one(text, depth)
+        ways = (self._filled_in, self._listed, self._with_more, self._one_by_one)
+        return next((told for way in ways if (told := way(text, depth))), None)
+
+    def whole(self, text: str) -> str:
+        return self._whole.get(text) or self._whole.get(text[:1].lower() + text[1:]) or ""
 
     def _filled_in(self, text: str, depth: int) -> list[Part] | None:
-        for phrase in (*self._by_first_word.get(_first_word(text), ()), *self._by_first_word.get("", ())):
+        for phrase in self._by_first_word.get(_first_word(text)) or self._by_first_word[""]:
             values = phrase.values(text)
             if values is None:
                 continue
@@ -129,6 +145,16 @@ class Phrases:
             else:
                 if told:
                     return told[1:]
+        return None
+
+    def _with_more(self, text: str, depth: int) -> list[Part] | None:
+        """One of ours with a number behind it, or with something in brackets."""
+        if more := WITH_MORE.fullmatch(text):
+            ours, bracketed, number = more.groups()
+            if told := self.tell(ours, depth + 1):
+                inside = (bracketed and self.tell(bracketed, depth + 1)) or [Part(bracketed or number, False)]
+                around = ("（", "）") if bracketed else (" ", "")
+                return [*told, Part(around[0], True), *inside, Part(around[1], True)]
         return None
 
     def _one_by_one(self, text: str, depth: int) -> list[Part] | None:

@@ -249,7 +249,8 @@ def _as_recorded(part: recorded.Part, shown: str) -> str:
 @register.filter
 def as_recorded(text: object) -> SafeString | str:
     """What has to be seen exactly as it is: what a write would leave behind, say."""
-    return _as_recorded(recorded.Part(str(text), False), words.visible(text))
+    part = recorded.exact(str(text))
+    return _as_recorded(part, words.visible(part.text))
 
 
 @register.filter
