@@ -43,6 +43,8 @@ def _texts(tree: ast.AST) -> Iterator[str]:
     """What reads like words, a number in braces for each value filled in. Documentation and the log are left out."""
     if isinstance(tree, ast.IfExp):  # one of two words, such as "may" and "may not"
         yield from (str(side.value) for side in (tree.body, tree.orelse) if _is_word(side))
+    if isinstance(tree, ast.keyword) and tree.arg == "difference":
+        yield from (str(node.value) for node in ast.walk(tree) if _is_word(node))
     if isinstance(tree, ast.Constant | ast.JoinedStr):
         text = _pattern(tree) if isinstance(tree, ast.JoinedStr) else tree.value
         if isinstance(text, str) and SENTENCE.search(text) and not NO_SENTENCE.search(text):

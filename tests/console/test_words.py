@@ -126,8 +126,8 @@ def test_durations_are_said_in_chinese(seconds: int, text: str, in_chinese: None
 
 
 def test_due_times_are_said_in_chinese(in_chinese: None) -> None:
-    assert words.spell_due(timedelta(minutes=5)) == "5 分钟后到期"
-    assert words.spell_due(timedelta(minutes=-5)) == "已逾期 5 分钟"
+    assert words.spell_due(timedelta(minutes=5)) == "剩 5 分钟"
+    assert words.spell_due(timedelta(minutes=-5)) == "逾期 5 分钟"
 
 
 def test_an_instant_is_given_exactly_with_its_zone_and_offset() -> None:
