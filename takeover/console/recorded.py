@@ -9,7 +9,7 @@ was recorded.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -25,7 +25,7 @@ SEPARATORS = {"; ": "；", " or ": "或", " and ": "和", ", ": "、"}
 LONGEST = 2000  # characters; what is longer was not made from a few values
 LOOSE = 10  # characters
 MOST_SENTENCES = 12
-DEEPEST = 4  # sentences within sentences
+DEEPEST = 3  # sentences within sentences
 CODES: tuple[Mapping[Any, Any], ...] = (
     words.STATE,
     words.OUTCOME,
@@ -49,7 +49,12 @@ def parts(text: str) -> list[Part]:
     language = get_language() or settings.LANGUAGE_CODE
     if language == settings.LANGUAGE_CODE or not text.strip() or len(text) > LONGEST:
         return [Part(text, language == settings.LANGUAGE_CODE)]
-    return _phrases(language).tell(text) or [Part(text, False)]
+    return _told(language, text) or [Part(text, False)]
+
+
+@lru_cache(maxsize=2048)  # a page that is asked for again shows mostly the same
+def _told(language: str, text: str) -> list[Part] | None:
+    return _phrases(language).tell(text)
 
 
 def exact(text: str) -> Part:
@@ -125,14 +130,19 @@ class Phrases:
         return self._whole.get(text) or self._whole.get(text[:1].lower() + text[1:]) or ""
 
     def _filled_in(self, text: str, depth: int) -> list[Part] | None:
+        """The sentence of which most values are ours too, and among such the longest."""
+        best, most = None, -1
         for phrase in self._by_first_word.get(_first_word(text)) or self._by_first_word[""]:
             values = phrase.values(text)
             if values is None:
                 continue
             told = [self.tell(value, depth + 1) for value in values]
-            if any(told) or not (phrase.says_nothing or phrase.is_loose(values)):
-                return list(_filled(phrase.translation, values, told))
-        return None
+            ours = sum(map(bool, told))
+            if ours > most and (ours or not (phrase.says_nothing or phrase.is_loose(values))):
+                best, most = list(_filled(phrase.translation, values, told)), ours
+            if ours == len(values):
+                break
+        return best
 
     def _listed(self, text: str, depth: int) -> list[Part] | None:
         """Several of ours in a row, each of them whole."""

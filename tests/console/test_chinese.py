@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 from django.contrib.auth.models import User
+from django.template.loader import render_to_string
 from django.test import Client
 from django.utils import translation
 
@@ -125,3 +126,8 @@ def test_the_door_is_in_chinese_for_a_browser_that_asks_for_it(client: Client, a
     assert "Accept-Language" in answer.headers["Vary"]
     wrong = client.post("/sign-in/", {"username": "alice", "password": "no"}, headers={"Accept-Language": "zh-CN"})
     assert english(wrong.content.decode()) == []
+
+
+def test_the_page_of_our_own_faults_is_in_chinese(db: None) -> None:
+    with translation.override("zh-hans"):
+        assert english(render_to_string("500.html")) == []
