@@ -112,6 +112,10 @@ def _event_line(event: Event) -> dict[str, Any] | None:
             says = f"{actor} took the case."
         case "case_released":
             says = f"{actor} gave the case back."
+        case "case_assigned":
+            says = f"{actor} gave the case to {content.get('to')}."
+            if content.get("had_it"):
+                says = f"{actor} gave the case to {content.get('to')}; {content.get('had_it')} had it."
         case "soft_limit_crossed":
             says = (
                 f"Soft limit crossed: {content.get('spent')} {str(content.get('dimension')).replace('_', ' ')} spent."

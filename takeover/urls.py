@@ -5,18 +5,23 @@ from django.urls import include, path
 from django.views.i18n import set_language
 
 from takeover.api import callbacks
-from takeover.console import approvals, case, events, live, outcomes, queue
+from takeover.console import approvals, case, events, live, outcomes
+from takeover.console.queue import bulk, screen, taking, views
 from takeover.console.sign_in import SignIn, SignOut
 from takeover.console.you import you
 
 # /
 queue_urls = [
-    path("", queue.queue, name="queue"),
-    path("queue/list/", queue.queue_list, name="queue-list"),
-    path("queue/news/", queue.queue_news, name="queue-news"),
-    path("queue/counts/", queue.desk_counts, name="desk-counts"),
-    path("queue/take-next/", queue.take_next, name="take-next"),
-    path("queue/<uuid:run_id>/claim/", queue.claim_row, name="claim-row"),
+    path("", screen.queue, name="queue"),
+    path("queue/list/", screen.queue_list, name="queue-list"),
+    path("queue/news/", screen.queue_news, name="queue-news"),
+    path("queue/counts/", screen.desk_counts, name="desk-counts"),
+    path("queue/take-next/", taking.take_next, name="take-next"),
+    path("queue/bulk/", bulk.bulk, name="queue-bulk"),
+    path("queue/views/", views.save, name="queue-save-view"),
+    path("queue/views/<int:view_id>/rename/", views.rename, name="queue-rename-view"),
+    path("queue/views/<int:view_id>/delete/", views.delete, name="queue-delete-view"),
+    path("queue/<uuid:run_id>/claim/", taking.claim_row, name="claim-row"),
 ]
 
 # /runs/<uuid>/
@@ -26,6 +31,7 @@ case_urls = [
     path("package.json", case.package, name="package"),
     path("claim/", case.claim, name="claim"),
     path("release/", case.release, name="release"),
+    path("assign/", taking.assign, name="assign"),
     path("follow-ups/<slug:name>/", case.follow_up, name="follow-up"),
     path("events/<slug:name>/", events.event, name="event"),
     path("events/<slug:name>/form/", events.event_form, name="event-form"),

@@ -56,7 +56,9 @@ WITH run AS (
            outcome = %(outcome)s, stop_reason = %(stop_reason)s, acceptance = %(acceptance)s,
            recovery = %(recovery)s, error_class = %(error_class)s, error_count = %(error_count)s,
            question = %(question)s, effects_at_risk = %(effects_at_risk)s, cancel_requested = %(cancel_requested)s,
-           paused = %(paused)s, undoing = %(undoing)s, input = %(input)s, acts_for = %(acts_for)s,
+           paused = %(paused)s, undoing = %(undoing)s, acts_for = %(acts_for)s,
+           -- A long value that is written again is stored anew, and would count as a change of what is indexed.
+           input = CASE WHEN input = %(input)s::jsonb THEN input ELSE %(input)s::jsonb END,
            asked_by = %(asked_by)s, scope = %(scope)s, contract_version = %(contract_version)s,
            stopped_at = %(stopped_at)s, steps = %(steps)s, stretch = %(stretch)s, budget = %(budget)s,
            progress = %(progress)s, role = %(role)s, answer_by = %(answer_by)s,

@@ -5,16 +5,17 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from runs.domain.interventions import Permission
 from runs.domain.states import Outcome, State
 from runs.interventions import waking
-from runs.interventions.refusals import get_run, refuse, require
+from runs.interventions.refusals import Refused, get_run, refuse, require
 from runs.models import Event, Run
 
 CLAIM_LASTS = timedelta(minutes=30)
+SUPERVISING = (Permission.APPROVE, Permission.EXTEND)  # either lets one hand on what somebody else holds
 
 
 def claim(run_id: UUID, by: User) -> Run:
@@ -64,6 +65,47 @@ def take_next(by: User, outcome: str = "") -> Run | None:
         Event.objects.record(run, "case_claimed", by)
         waking.nudge_after_commit(run.pk)
     return get_run(run.pk)
+
+
+def assign(run_id: UUID, by: User, to: User) -> str:
+    """Hand a case to a person who works on the queue, for as long as if they had claimed it.
+
+    Whoever holds it may, and a supervisor may with any. Names who had it before; empty where nobody had.
+    """
+    require(by, Permission.OPERATE, "assign", None)
+    run = get_run(run_id)
+    if not operators().filter(pk=to.pk).exists():
+        says = f"to: {to.get_username()} does not work on the queue; choose somebody who does."
+        refuse(by, "assign", run, "invalid", says, "to")
+    with transaction.atomic():
+        run = Run.objects.select_for_update(of=("self",)).select_related("holder").get(pk=run.pk)
+        before = run.holder if run.is_held() else None
+        problem = _why_not_assign(run, by, before)
+        if problem is None:
+            if before == to:
+                return ""
+            Run.objects.filter(pk=run.pk).update(holder=to, held_until=Now() + CLAIM_LASTS)
+            had_it = before.get_username() if before else ""
+            Event.objects.record(run, "case_assigned", by, to=to.get_username(), had_it=had_it)
+            waking.nudge_after_commit(run.pk)
+            return had_it
+    refuse(by, "assign", run, problem.code, problem.message, status=problem.status)
+
+
+def _why_not_assign(run: Run, by: User, holder: User | None) -> Refused | None:
+    if run.is_final:
+        return Refused("ended", "The run has ended; there is nothing left to do.", status=409)
+    if holder == by or any(by.has_perm(f"runs.{permission}") for permission in SUPERVISING):
+        return None
+    if holder:
+        return Refused("held", f"{not_theirs(run, by)} Only they or a supervisor can hand it on.", status=409)
+    return Refused("not_yours", "You hand on what you hold; claim the case first.", status=409)
+
+
+def operators() -> QuerySet[User]:
+    """Who may be given a case."""
+    backend = "django.contrib.auth.backends.ModelBackend"
+    return User.objects.with_perm(f"runs.{Permission.OPERATE}", backend=backend).order_by("username")
 
 
 def not_theirs(run: Run, by: User) -> str:

@@ -58,9 +58,15 @@ def standing_of(run: Run) -> str:
     return f"{run.state}/{run.outcome}/{run.stop_reason}"
 
 
+def stop_of(run: Run, stretch: int) -> str:
+    """As `standing_of`, and out of date also once the run has stopped anew and stands as before."""
+    return f"{standing_of(run)}/{stretch}"
+
+
 def moved_on(run: Run, seen: str) -> Refused | None:
-    """A refusal where the run does not stand any more where `standing_of` said; nothing seen is never stale."""
-    if not seen or seen == standing_of(run):
+    """A refusal where the run does not stand any more where `standing_of` or `stop_of` said; nothing seen is never
+    stale."""
+    if not seen or seen in {standing_of(run), stop_of(run, run.stretch)}:
         return None
     now = (run.stop_reason or run.state).replace("_", " ")
     return Refused("stale", f"The run has moved on since you looked: it is {now} now.", "seen", 409)

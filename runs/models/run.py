@@ -3,8 +3,9 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Func, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -14,6 +15,16 @@ from runs.domain.interventions import Permission
 from runs.domain.states import FINAL, SHORT, Recovery, State
 
 FINAL_STATES = sorted(FINAL)
+
+
+def bigrams(text: Any) -> Func:
+    """The pairs of letters in `text`, as the index of all searchable text has them."""
+    return Func(text, function="runs_bigrams", output_field=ArrayField(models.TextField()))
+
+
+# What of a run can be searched for, in small letters and each on a line of its own: subject, question, values of the
+# input. None of them changes from step to step, so that most updates of a run touch no index.
+WORDS = Func(F("subject"), F("input"), F("question"), function="runs_words", output_field=models.TextField())
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -136,6 +147,17 @@ class Run(models.Model):
             models.Index(fields=["holder"], condition=Q(holder__isnull=False), name="run_holder"),
             models.Index(fields=["-stopped_at"], name="run_stopped"),
             models.Index(fields=["subject"], name="run_subject"),
+            GinIndex(bigrams(WORDS), gin_pending_list_limit=512, name="run_words"),
+            # What the queue is sorted by, and the filters that have to be quick among the closed ones too.
+            models.Index(
+                fields=["answer_by", "stopped_at", "id"],
+                condition=~Q(state__in=FINAL_STATES),
+                name="run_open_by_urgency",
+            ),
+            models.Index(fields=["stopped_at", "id"], condition=~Q(state__in=FINAL_STATES), name="run_open_by_age"),
+            models.Index(fields=["stop_reason", "-stopped_at"], condition=~Q(stop_reason=""), name="run_reason"),
+            models.Index(fields=["error_class", "-stopped_at"], condition=~Q(error_class=""), name="run_error"),
+            models.Index(fields=["workflow", "-stopped_at"], name="run_workflow"),
         ]
 
     def __str__(self) -> str:

@@ -9,8 +9,6 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
@@ -248,14 +246,14 @@ def package(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
 @desk.refusals_as_pages
 def claim(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     claims.claim(run_id, desk.person(request))
-    return redirect(_back(request, run_id))
+    return redirect(desk.back(request, run_id))
 
 
 @require_POST
 @desk.refusals_as_pages
 def release(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     claims.release(run_id, desk.person(request))
-    return redirect(_back(request, run_id))
+    return redirect(desk.back(request, run_id))
 
 
 @require_POST
@@ -266,11 +264,3 @@ def follow_up(request: HttpRequest, run_id: uuid.UUID, name: str) -> HttpRespons
     if not made:
         messages.info(request, _("This run was under way already; nothing new was started."))
     return redirect("case", run_id=run.pk)
-
-
-def _back(request: HttpRequest, run_id: uuid.UUID) -> str:
-    """Where the form was, if it says so and that is here."""
-    here = request.POST.get("back", "")
-    if url_has_allowed_host_and_scheme(here, allowed_hosts={request.get_host()}, require_https=request.is_secure()):
-        return here
-    return reverse("case", args=[run_id])

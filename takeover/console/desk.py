@@ -1,23 +1,25 @@
 """What every screen asks first: may this person be here, which run is it about, and what lies on the desk."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, Q
+from django.db.models import IntegerField, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.functional import SimpleLazyObject, lazystr
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 
 from runs.domain.interventions import Permission
-from runs.domain.states import Outcome, State
+from runs.domain.states import SHORT, Outcome, State
 from runs.interventions.refusals import Refused
 from runs.models import Run
 from runs.models.run import FINAL_STATES
@@ -26,6 +28,8 @@ from takeover.console import words
 P = ParamSpec("P")
 OPEN = ~Q(state__in=FINAL_STATES)
 APPROVAL = Q(state=State.AWAITING_APPROVAL)
+BY_ITSELF = OPEN & ~APPROVAL & ~Q(outcome__in=SHORT)
+COUNTED_UP_TO = 1000
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Tab:
     rule: Q
     outcome: str = ""  # what "take next" takes from here; empty: whatever is most urgent
     empty: Any = ""
+    orders: tuple[str, ...] = ("urgency", "age", "newest")  # what it can be sorted by; first, how it is anyway
 
 
 TABS = {
@@ -66,7 +71,14 @@ TABS = {
         Tab("approval", lazy("Awaiting approval"), APPROVAL, "", lazy("No write waits for a decision.")),
         Tab("mine", lazy("Mine"), OPEN, "", lazy("You have no case. Take the next one.")),
         Tab("open", lazy("All open"), OPEN, "", lazy("Every run has ended.")),
-        Tab("closed", lazy("Closed"), ~OPEN & Q(stopped_at__isnull=False), "", lazy("No run has ended yet.")),
+        Tab(
+            "closed",
+            lazy("Closed"),
+            ~OPEN & Q(stopped_at__isnull=False),
+            "",
+            lazy("No run has ended yet."),
+            ("newest", "age"),
+        ),
     )
 }
 
@@ -120,10 +132,23 @@ def role_of(person: User) -> str:
     return ", ".join(sorted(words.role(group.name) for group in person.groups.all()))
 
 
+class UpTo(Subquery):
+    """How many rows a query finds; it stops looking at the limit that the query has."""
+
+    template = "(SELECT count(*) FROM (%(subquery)s) AS found)"
+    output_field = IntegerField()
+    empty_result_set_value = 0  # where Django sees that nothing can be found, it does not ask
+
+
+def counted(piles: Mapping[str, QuerySet[Run]], person: User, most: int = COUNTED_UP_TO) -> dict[str, int]:
+    """How many runs each of these finds, in one query; one more than `most` means more than that."""
+    found = {name: UpTo(runs.order_by().values("pk")[: most + 1]) for name, runs in piles.items()}
+    return dict(zip(found, User.objects.values_list(*found.values()).get(pk=person.pk), strict=True))
+
+
 def counts(person: User) -> dict[str, int]:
-    """How many runs lie in each pile, in one query over the open ones."""
-    found = {tab: Count("pk", filter=pile(tab, person)) for tab in TABS if tab not in {"open", "closed"}}
-    return dict(Run.objects.unfinished().aggregate(open=Count("pk"), **found))
+    """How many runs lie in each pile. The closed ones are not counted: nobody works them off."""
+    return counted({tab: Run.objects.filter(pile(tab, person)) for tab in TABS if tab != "closed"}, person)
 
 
 def on_every_page(request: HttpRequest) -> dict[str, Any]:
@@ -139,6 +164,14 @@ def on_every_page(request: HttpRequest) -> dict[str, Any]:
         "operates": may(person, Permission.OPERATE),
         "audits": may(person, Permission.AUDIT),
     }
+
+
+def back(request: HttpRequest, run_id: uuid.UUID | None = None) -> str:
+    """Where the form was, if it says so and that is here; or else the case, or the queue."""
+    here = request.POST.get("back", "")
+    if url_has_allowed_host_and_scheme(here, allowed_hosts={request.get_host()}, require_https=request.is_secure()):
+        return here
+    return reverse("case", args=[run_id]) if run_id else reverse("queue")
 
 
 def refused(request: HttpRequest, no: Refused, run_id: uuid.UUID | None = None) -> HttpResponse:

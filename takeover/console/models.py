@@ -27,7 +27,6 @@ class SavedView(models.Model):
     class Meta:
         default_permissions = ()
         constraints = [models.UniqueConstraint(fields=["owner", "name"], name="one_view_per_name")]
-        indexes = [models.Index(fields=["name"], condition=Q(shared=True), name="view_shared")]
 
     def __str__(self) -> str:
         return self.name

@@ -5,9 +5,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django import template
+from django.contrib.auth.models import User
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
-from django.utils.formats import date_format
+from django.utils.formats import date_format, number_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import pgettext
@@ -15,7 +16,7 @@ from django.utils.translation import pgettext
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
 from runs.domain.effects import EffectState
-from takeover.console import recorded, words
+from takeover.console import desk, recorded, words
 
 register = template.Library()
 
@@ -195,6 +196,11 @@ def workflow_word(name: str) -> str:
 
 
 @register.filter
+def person_name(person: User) -> str:
+    return desk.name_of(person)
+
+
+@register.filter
 def face(name: str) -> str:
     """Two letters for a person."""
     parts = [part for part in name.replace(".", " ").replace("_", " ").split() if part]
@@ -225,6 +231,13 @@ def amount(number: int, dimension: str) -> str:
 def share(part: int, whole: int) -> int:
     """`part` of `whole` in percent, for a bar."""
     return min(100, max(0, round(100 * part / whole))) if whole else 0
+
+
+@register.filter
+def up_to(number: int, most: int) -> str:
+    """A count that was stopped at `most`: "1,000+" where there are more."""
+    written = number_format(min(number, most), force_grouping=True)
+    return pgettext("at least so many", "%s+") % written if number > most else written
 
 
 # Text that somebody else wrote

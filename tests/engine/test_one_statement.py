@@ -55,3 +55,27 @@ def test_a_lease_that_lasts_long_enough_is_not_moved_and_one_that_does_not_is(
     assert due_after(300) != first  # or the call outlasts its lease
     moved = due_after(300)
     assert due_after(100) != moved  # or a dead worker's run lies longer than it must
+
+
+@pytest.mark.parametrize("length", [10, 20_000])
+def test_a_commit_from_step_to_step_touches_no_index_however_long_the_input_is(length: int, engine: Engine) -> None:
+    run = engine.start("B456")
+    text = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(length))  # does not compress to nothing
+    Run.objects.filter(pk=run.pk).update(input={**run.input, "reason": text})
+    lease = commit.claim(run.pk, 300)
+    assert lease
+
+    def step(number: int) -> None:
+        held = Run.objects.get(pk=run.pk)
+        held.steps, held.progress = number, {"seen": number}
+        commit.commit(lease, held, Pending(), inbox_seen=1, hold_for=295)
+
+    def within_the_page() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_stat_get_xact_tuples_hot_updated('runs_run'::regclass)")
+            return int(cursor.fetchone()[0])
+
+    step(1)
+    before = within_the_page()
+    step(2)
+    assert within_the_page() == before + 1

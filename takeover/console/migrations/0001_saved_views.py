@@ -31,7 +31,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 "default_permissions": (),
-                "indexes": [models.Index(condition=models.Q(("shared", True)), fields=["name"], name="view_shared")],
                 "constraints": [models.UniqueConstraint(fields=("owner", "name"), name="one_view_per_name")],
             },
         ),

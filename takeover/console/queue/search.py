@@ -1,0 +1,70 @@
+"""What a text finds: the words of a run, its number, and why it stopped, in the words that people are shown."""
+
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import BooleanField, CharField, Func, Q, TextField, Value
+from django.db.models.functions import Cast, Lower, Right, StrIndex
+from django.db.models.lookups import Exact, GreaterThan
+from django.utils.translation import override
+
+from runs.models import Run
+from runs.models.run import WORDS, bigrams
+from takeover.console import words
+
+LANGUAGES = ("en", "zh-hans")  # a case is talked about in either, whatever language the page is in
+LONGEST = 200
+NUMBER = re.compile(r"[0-9a-f-]{1,36}")
+SHORT = re.compile(r"([0-9a-f]{4})(?:…|\.\.\.)([0-9a-f]{2})")  # as the console shows a number where room is short
+
+
+def found_by(text: str) -> Q:
+    """The runs that `text` finds. One character alone finds what begins with it: that is all there is a pair for."""
+    if len(text) == 1:
+        return _says(f"\n{text}") | _numbered(text)
+    stopped_for, failed_by = _codes(text, words.REASON), _codes(text, words.ERROR)
+    return _says(text) | _numbered(text) | Q(stop_reason__in=stopped_for) | Q(error_class__in=failed_by)
+
+
+def the_run(text: str) -> Run | None:
+    """The one run that `text` is the number of, in full or as the console shortens it."""
+    text = text.lower()
+    if not SHORT.fullmatch(text):
+        try:
+            return Run.objects.filter(pk=uuid.UUID(text)).first()
+        except ValueError:
+            return None
+    found = Run.objects.filter(_numbered(text))[:2]
+    return found[0] if len(found) == 1 else None
+
+
+def _says(text: str) -> Q:
+    wanted = Lower(Value(text, output_field=TextField()))
+    # By the pairs it is found in the index; that they also stand in this order is looked at in what that leaves, and
+    # first where rows are looked through: it costs next to nothing.
+    pairs = Func(
+        bigrams(WORDS), bigrams(wanted), template="%(expressions)s", arg_joiner=" @> ", output_field=BooleanField()
+    )
+    return Q(GreaterThan(StrIndex(WORDS, wanted), 0)) & Q(pairs)
+
+
+def _numbered(text: str) -> Q:
+    """Those whose number begins with `text`, as a range of the primary key."""
+    text = text.lower()
+    ends = SHORT.fullmatch(text)
+    begins = (ends[1] if ends else text).replace("-", "")
+    if not begins or len(begins) > 32 or not (ends or NUMBER.fullmatch(text)):
+        return Q(pk__in=[])
+    between = Q(pk__range=(uuid.UUID(begins.ljust(32, "0")), uuid.UUID(begins.ljust(32, "f"))))
+    return between & Q(Exact(Right(Cast("pk", CharField()), 2), ends[2])) if ends else between
+
+
+def _codes(text: str, spelled: Mapping[Any, Any]) -> list[str]:
+    """The codes whose words, in any language, contain `text`."""
+    found = set()
+    for language in LANGUAGES:
+        with override(language):
+            found |= {str(code) for code, word in spelled.items() if text.lower() in str(word).lower()}
+    return sorted(found)
