@@ -104,10 +104,10 @@ def test_what_a_case_like_this_never_allows_is_out_of_the_way(alice: User, signe
 
 
 def test_a_case_that_waits_says_when_it_is_asked_again(alice: User, signed_in: SignIn) -> None:
-    soon = timezone.now() + timedelta(seconds=25.9)
+    soon = timezone.now() + timedelta(minutes=25, seconds=50)
     run = rows.run("B456", alice, StopReason.EFFECT_PENDING, effects_at_risk=1, due_at=soon, answer_by=None)
     page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
-    told = re.search(r'Asked again in <time datetime="([^"]*)" title="[^"]* UTC">25 s</time> by itself', page)
+    told = re.search(r'Asked again in <time datetime="([^"]*)" title="[^"]* UTC">25 min</time> by itself', page)
     assert told
     assert told[1] == soon.isoformat(timespec="seconds")
     assert "No due time" not in page
