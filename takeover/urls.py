@@ -1,12 +1,14 @@
 """Every address of the product, grouped by resource."""
 
-from django.contrib.auth.views import LogoutView
+from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
+from django.views.i18n import set_language
 
 from takeover.api import callbacks
 from takeover.console import approvals, case, events, glance, kept, live, outcomes, steps
 from takeover.console.queue import bulk, screen, taking, views
-from takeover.console.sign_in import SignIn
+from takeover.console.sign_in import SignIn, SignOut
+from takeover.console.you import you
 
 # /
 queue_urls = [
@@ -66,8 +68,10 @@ urlpatterns = [
     path("api/", include(api_urls)),
     path("live/", live.live, name="live"),
     path("kept/", kept.show, name="kept"),
+    path("you/", you, name="you"),
+    path("language/", login_not_required(set_language), name="language"),
     path("sign-in/", SignIn.as_view(), name="sign-in"),
-    path("sign-out/", LogoutView.as_view(), name="sign-out"),
+    path("sign-out/", SignOut.as_view(), name="sign-out"),
 ]
 
 handler400 = "takeover.edge.bad_request"

@@ -32,6 +32,7 @@ SCREENS: tuple[tuple[str, str, str, str], ...] = (
     ("approvals", "supervisor", "/approvals/", ""),
     ("approvals-may-not", "support", "/approvals/", ""),
     ("outcomes", "administrator", "/outcomes/", ""),
+    ("you", "support", "/you/", ""),
     ("missing", "support", "/runs/00000000-0000-0000-0000-000000000000/", ""),
 )
 
@@ -52,7 +53,7 @@ def rooms(browser: Browser, url: str, wanted: argparse.Namespace) -> Iterator[tu
             pages = {}
             for who in people:
                 context = browser.new_context(color_scheme=theme, locale="zh-CN" if language == "zh-hans" else "en-GB")
-                context.add_cookies([{"name": "django_language", "value": language, "url": url}])
+                context.add_cookies([{"name": "language", "value": language, "url": url}])
                 pages[who] = context.new_page()
                 if who:
                     sign_in(pages[who], url, who)

@@ -143,9 +143,11 @@ class Keeper:
             return strange
         states = {self.state_of(record) for record in found}
         numbers = {str(record[self.number]) for record in found if record.get(self.number)}
-        for told, what in ((states, "answered"), (numbers, "gave the numbers")):
+        answered = "{0} answered {1} for one operation key"
+        numbered = "{0} gave the numbers {1} for one operation key"
+        for told, says in ((states, answered), (numbers, numbered)):
             if len(told) > 1:
-                return f"{self.who} {what} {' and '.join(sorted(told))} for one operation key"
+                return says.format(self.who, " and ".join(sorted(told)))
         return ""
 
 

@@ -7,7 +7,7 @@ from datetime import date
 
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext
 
 from runs.domain.states import Outcome
 from takeover.console import words
@@ -106,7 +106,7 @@ def _bar(
     return Bar(
         day,
         label,
-        date_format(day, "j M") if place % every == 0 else "",
+        date_format(day, pgettext("format of a date", "j M")) if place % every == 0 else "",
         sum(counts.values()),
         f"{slot * (place + 0.14):.3f}%",
         f"{slot * 0.72:.3f}%",

@@ -144,7 +144,7 @@ def _find_shared_names() -> frozenset[str]:
 
 
 def role_of(person: User) -> str:
-    return ", ".join(sorted(group.name for group in person.groups.all()))
+    return ", ".join(sorted(words.role(group.name) for group in person.groups.all()))
 
 
 class UpTo(Subquery):

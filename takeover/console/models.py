@@ -30,3 +30,17 @@ class SavedView(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Preferences(models.Model):
+    """How one person wants the console to speak to them. Empty: as their browser says."""
+
+    person = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True)
+    language = models.CharField(max_length=20, blank=True)
+    zone = models.CharField(max_length=60, blank=True)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.language or 'any language'}, {self.zone or 'any zone'}"

@@ -1,4 +1,4 @@
-"""Signing in, and what becomes of a form whose sender is not signed in, or not any more."""
+"""Signing in and out again, and what becomes of a form whose sender is not signed in, or not any more."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,7 +15,9 @@ from django.utils.decorators import method_decorator
 from django_htmx.http import HttpResponseClientRedirect
 
 from takeover.console import kept
+from takeover.console.models import Preferences
 from takeover.console.refusals import put_on_record, strangers
+from takeover.console.you import carry
 
 
 @method_decorator(login_not_required, name="dispatch")
@@ -31,7 +33,11 @@ class SignIn(views.LoginView):
         answer = super().form_valid(form)
         if typed := kept.unsealed(self.request.POST.get(kept.NAME, "")):
             kept.put_away(self.request, typed)
-            return HttpResponseRedirect(typed.address)
+            answer = HttpResponseRedirect(typed.address)
+        if chosen := Preferences.objects.filter(person=form.get_user()).first():
+            if not chosen.language:  # as in this browser, where they may have chosen one just now
+                chosen.language = self.request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME, "")
+            carry(answer, chosen)
         return answer
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
@@ -39,8 +45,9 @@ class SignIn(views.LoginView):
         return super().form_invalid(form)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        demo = _demo() if settings.DEMO else None
         carried = {kept.NAME: self.request.POST.get(kept.NAME, "")}
-        return super().get_context_data(**carried | kwargs) | {"demo": _demo() if settings.DEMO else None}
+        return super().get_context_data(**carried | kwargs) | {"demo": demo, "languages": settings.LANGUAGES}
 
     @classmethod
     def instead_of(cls, request: HttpRequest, typed: kept.Kept) -> HttpResponse:
@@ -49,6 +56,13 @@ class SignIn(views.LoginView):
         view.setup(request)
         context = view.get_context_data(form=AuthenticationForm(request), **{kept.NAME: kept.sealed(typed)})
         return view.render_to_response(context, status=401)
+
+
+class SignOut(views.LogoutView):
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        answer = super().post(request, *args, **kwargs)
+        carry(answer, Preferences())  # whoever comes next is somebody else
+        return answer
 
 
 def _demo() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
+from django.utils.translation import pgettext
 
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
@@ -168,6 +169,11 @@ def event(name: str) -> str:
     """An event as the catalogue calls it. Services send some that no person can, and those are not in it."""
     kind = CATALOGUE.get(Move(name)) if name in set(Move) else None
     return _(kind.label) if kind else name.replace("_", " ")
+
+
+def role(name: str) -> str:
+    """A role of ours in words; a group that an installation made itself as it is called."""
+    return pgettext("role", name)
 
 
 def workflow(name: str) -> str:

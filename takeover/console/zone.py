@@ -1,4 +1,4 @@
-"""Times in the viewer's own zone, as far as the browser has told us which one that is."""
+"""Times in the viewer's own zone: the one they chose, or else the one that their browser has told us."""
 
 from collections.abc import Awaitable, Callable
 from zoneinfo import ZoneInfo
@@ -8,16 +8,21 @@ from django.http import HttpRequest, HttpResponseBase
 from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
 
-COOKIE = "timezone"  # set by console.js
+CHOSEN = "zone"  # set by takeover.console.you
+BROWSERS = "timezone"  # set by console.js
 
 Answer = Callable[[HttpRequest], HttpResponseBase]
 AsyncAnswer = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 
 def _zone(request: HttpRequest) -> ZoneInfo | None:
+    return _named(request.COOKIES.get(CHOSEN, "")) or _named(request.COOKIES.get(BROWSERS, ""))
+
+
+def _named(name: str) -> ZoneInfo | None:
     try:
-        return ZoneInfo(request.COOKIES[COOKIE])
-    except (KeyError, ValueError, OSError):  # absent, unknown, or not a zone's name at all
+        return ZoneInfo(name) if name else None
+    except (KeyError, ValueError, OSError):  # unknown, or not a zone's name at all
         return None
 
 

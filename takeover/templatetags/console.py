@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format, number_format
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import pgettext
 
@@ -17,7 +17,7 @@ from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
 from runs.domain.effects import EffectState
 from runs.models import Run
-from takeover.console import desk, words
+from takeover.console import desk, recorded, words
 
 register = template.Library()
 
@@ -40,13 +40,18 @@ def spell_clock(at: datetime) -> str:
     if at.date() == timezone.localtime().date():
         return date_format(at, "H:i:s")
     if at.year == timezone.localtime().year:
-        return date_format(at, "j M H:i")
-    return date_format(at, "j M Y H:i")
+        return date_format(at, pgettext("format of a date", "j M H:i"))
+    return date_format(at, pgettext("format of a date", "j M Y H:i"))
+
+
+def exactly(at: datetime) -> str:
+    """The instant to the second, with the name of the zone and how far it is from UTC."""
+    written, offset = date_format(at, pgettext("format of a date", "j F Y, H:i:s")), at.strftime("%z")
+    return f"{written} {at.tzinfo} (UTC{offset[:3]}:{offset[3:]})" if at.utcoffset() else f"{written} {at.tzinfo}"
 
 
 def _time(at: datetime, text: str) -> SafeString:
-    exact = f"{date_format(at, 'j F Y, H:i:s')} {at.tzname()}"
-    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(timespec="seconds"), exact, text)
+    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(timespec="seconds"), exactly(at), text)
 
 
 @register.simple_tag
@@ -54,6 +59,13 @@ def clock(value: datetime | str | None) -> SafeString | str:
     """When it was, in clock time."""
     at = instant(value)
     return _time(at, spell_clock(at)) if at else "–"
+
+
+@register.simple_tag
+def now_here() -> SafeString:
+    """This instant, for who wants to see whether the zone is the right one."""
+    at = timezone.localtime()
+    return _time(at, exactly(at))
 
 
 @register.simple_tag
@@ -249,6 +261,32 @@ def up_to(number: int, most: int) -> str:
 register.filter("visible", words.visible)
 
 
+@register.filter("recorded")
+def show_recorded(text: object) -> SafeString:
+    """A sentence of the record, in the viewer's language as far as it is one of ours; the rest is marked as English."""
+    shown = ((part, words.visible(part.text)) for part in recorded.parts(str(text)))
+    return format_html_join("", "{}", ((_as_recorded(part, seen),) for part, seen in shown))
+
+
+def _as_recorded(part: recorded.Part, shown: str) -> str:
+    """What is filled into a sentence may turn around what stands beside it, hence the isolation."""
+    is_english = shown.isascii() and any(sign.isalpha() for sign in shown)
+    return format_html('<bdi lang="en">{}</bdi>', shown) if not part.is_ours and is_english else shown
+
+
+@register.filter
+def as_recorded(text: object) -> SafeString | str:
+    """What has to be seen exactly as it is: what a write would leave behind, say."""
+    part = recorded.exact(str(text))
+    return _as_recorded(part, words.visible(part.text))
+
+
+@register.filter
+def recorded_plainly(text: object) -> str:
+    """The same where no markup may stand: in titles and attributes."""
+    return words.visible(recorded.plain(str(text)))
+
+
 @register.filter
 def is_long(text: object) -> bool:
     return len(str(text)) > 320 or str(text).count("\n") > 5
@@ -272,4 +310,4 @@ def item(mapping: Any, key: str) -> Any:
 @register.filter
 def is_sentence(text: object) -> bool:
     """Whether an error speaks to people; Django's own "not found" carries the name of a view or a list of patterns."""
-    return str(text).endswith(".")
+    return str(text).endswith((".", "。"))

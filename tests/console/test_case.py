@@ -295,7 +295,7 @@ def test_times_are_shown_in_the_viewers_zone_with_the_exact_instant(alice: User,
     run = rows.run("B456", alice, StopReason.NO_PROGRESS, created_at=timezone.now() - timedelta(days=400))
     client = signed_in(alice)
     client.cookies["timezone"] = "Asia/Shanghai"
-    assert "CST" in client.get(f"/runs/{run.pk}/").content.decode()
+    assert "Asia/Shanghai (UTC+08:00)" in client.get(f"/runs/{run.pk}/").content.decode()
     for nonsense in ("../../etc/passwd", "Nowhere/City", ""):
         client.cookies["timezone"] = nonsense
         assert "UTC" in client.get(f"/runs/{run.pk}/").content.decode()

@@ -1,10 +1,11 @@
 """How the console writes things."""
 
-from datetime import timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 import pytest
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
@@ -108,3 +109,35 @@ def test_amounts_have_the_unit_of_their_budget() -> None:
 
 def test_faces_are_two_letters() -> None:
     assert [console.face(name) for name in ("Alice Lin", "support", "o", "jo.doe")] == ["AL", "SU", "O", "JD"]
+
+
+@pytest.fixture
+def in_chinese() -> Iterator[None]:
+    with translation.override("zh-hans"), timezone.override("Asia/Shanghai"):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 秒"), (3599, "59 分钟"), (3660, "1 小时 01 分"), (86_400, "1 天"), (97_200, "1 天 3 小时")],
+)
+def test_durations_are_said_in_chinese(seconds: int, text: str, in_chinese: None) -> None:
+    assert words.spell(timedelta(seconds=seconds)) == text
+
+
+def test_due_times_are_said_in_chinese(in_chinese: None) -> None:
+    assert words.spell_due(timedelta(minutes=5)) == "剩 5 分钟"
+    assert words.spell_due(timedelta(minutes=-5)) == "逾期 5 分钟"
+
+
+def test_an_instant_is_given_exactly_with_its_zone_and_offset() -> None:
+    at = datetime(2026, 9, 25, 22, 4, 5, tzinfo=UTC)
+    assert console.exactly(timezone.localtime(at)) == "25 September 2026, 22:04:05 UTC"
+    with timezone.override("Asia/Kolkata"):
+        assert console.exactly(timezone.localtime(at)) == "26 September 2026, 03:34:05 Asia/Kolkata (UTC+05:30)"
+
+
+def test_an_instant_is_given_exactly_in_chinese(in_chinese: None) -> None:
+    at = timezone.localtime(datetime(2020, 9, 25, 22, 4, 5, tzinfo=UTC))
+    assert console.exactly(at) == "2020年9月26日 06:04:05 Asia/Shanghai (UTC+08:00)"
+    assert console.spell_clock(at) == "2020年9月26日 06:04"
