@@ -101,11 +101,13 @@ UPDATE runs_run AS run
 """
 ANSWERED = """
 UPDATE runs_effect AS effect SET state = changes[%(change)s]
-  FROM effect_new AS new JOIN runs_effect AS old ON old.id = new.old_id JOIN way_of_write AS way ON way.state = old.state
+  FROM effect_new AS new
+  JOIN runs_effect AS old ON old.id = new.old_id
+  JOIN way_of_write AS way ON way.state = old.state
  WHERE effect.id = new.new_id AND cardinality(changes) >= %(change)s
 """
 # Columns whose words may name what a run is about, beside all JSON.
-NAMING = frozenset("subject question operation_key undoes summary expects text reason reference".split())
+NAMING = {"subject", "question", "operation_key", "undoes", "summary", "expects", "text", "reason", "reference"}
 
 
 def renamed(words: str) -> str:
@@ -156,8 +158,9 @@ TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
     ),
     (
         "runs_event",
-        "event_new AS new JOIN runs_event AS old ON old.id = new.old_id"
-        " LEFT JOIN runs_eventtext AS said ON said.event_id = old.id",
+        """event_new AS new
+           JOIN runs_event AS old ON old.id = new.old_id
+           LEFT JOIN runs_eventtext AS said ON said.event_id = old.id""",
         NUMBERS
         | {
             "transaction_id": "pg_current_xact_id()::text::bigint",
@@ -232,4 +235,5 @@ def _insert(database: psycopg.Connection, table: str, source: str, given: Mappin
         return renamed(f"old.{name}") if name in NAMING else f"old.{name}"
 
     names = ", ".join(name for name, _kind in columns)
-    return f"INSERT INTO {table} ({names}) SELECT {', '.join(value(*column) for column in columns)} FROM {source}"
+    values = ", ".join(value(*column) for column in columns)
+    return f"INSERT INTO {table} ({names}) SELECT {values} FROM {source}"  # noqa: S608 - our own names
