@@ -162,7 +162,8 @@ document.addEventListener("visibilitychange", () => {
   if (!visible()) {
     if (!navigator.locks) hangUp();
   } else if (!navigator.locks || (stream && silentFor(SILENCE / 2))) {
-    listen(); // back from sleep
+    lead("polling"); // back from sleep, and whatever was missed is asked for once the line stands again
+    listen();
   } else if (!stream) {
     channel.postMessage({ hello: true });
     setTimeout(() => {
