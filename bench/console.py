@@ -52,7 +52,7 @@ class Size:
     decisions: int
 
 
-FULL = Size(closed=(1_000, 1_000_000), open_runs=10_000, rounds=100, tabs=200, nudges=60, decisions=40)
+FULL = Size(closed=(1_000, 1_000_000), open_runs=10_000, rounds=30, tabs=200, nudges=60, decisions=40)
 QUICK = Size(closed=(100, 2_000), open_runs=300, rounds=10, tabs=20, nudges=10, decisions=5)
 
 
@@ -111,17 +111,20 @@ def _machine() -> dict[str, Any]:
 def _pages(desks: Sequence[Desk], full: "Product", admin: Visitor, size: Size) -> dict[str, Any]:
     screens = [Screens(desk) for desk in desks]
     times: dict[str, list[list[float]]] = {name: [[] for _ in desks] for name in screens[0].addresses}
+    used: dict[str, list[float]] = {name: [] for name in times}
     of_admin: list[float] = []
     for number in range(size.rounds + 2):
         for name in times:
+            before = full.desk.processor_ms()
             for screen, of_desk in zip(screens, times[name], strict=True):
                 of_desk.append(screen.timed(name, number))
+            used[name].append(full.desk.processor_ms() - before)
             if name == "queue":
                 of_admin.append(admin.timed(ADMIN))
     warm = {name: [one[2:] for one in of_desks] for name, of_desks in times.items()}
     pages = {
         name: {str(desk.closed): _figures(ms) for desk, ms in zip(desks, of_desks, strict=True)}
-        | {"ratio": round(_ratio(*of_desks), 2)}
+        | {"ratio": round(_ratio(*of_desks), 2), "processor": round(statistics.median(used[name][2:]), 1)}
         for name, of_desks in warm.items()
     }
     queries = {name: full.queries(screens[-1].address(name, 0), screens[-1].person(name)) for name in warm}
@@ -232,9 +235,9 @@ def _admin(full: "Product", port: int) -> Iterator[Visitor]:
 
 def _answers(visitor: Visitor) -> bool:
     try:
-        visitor.get("/sign-in/")
+        visitor.get(ADMIN)
     except (OSError, RuntimeError):
-        visitor.connection.close()
+        visitor.used_at = 0.0
         return False
     return True
 
@@ -327,7 +330,7 @@ def _until_a_worker_has_it(
 ) -> float:
     began = time.perf_counter()
     visitor.post(address, dict(form), expected=302)
-    while not database.execute("SELECT FROM runs_run WHERE id = %s AND token > %s", before).fetchone():
+    while not database.execute("SELECT 1 FROM runs_run WHERE id = %s AND token > %s", before).fetchone():
         if time.perf_counter() - began > 30:
             raise TimeoutError("No worker took the decision up within 30 seconds.")
         time.sleep(0.001)
@@ -344,10 +347,10 @@ def _tell(found: dict[str, Any]) -> None:
         print(f"filled with {int(size):,} closed runs in {seconds} s")
     if "pages" in found:
         print(f"\n{'ms: median (95 %)':<20}" + "".join(f"{f'{int(size):,} closed':>20}" for size in sizes), end="")
-        print(f"{'ratio':>8}{'queries':>9}")
+        print(f"{'ratio':>8}{'processor':>11}{'queries':>9}")
         for name, page in found["pages"].items():
             cells = "".join(f"{page[size]['p50']:>11} ({page[size]['p95']:>6})" for size in sizes)
-            print(f"{name:<20}{cells}{page['ratio']:>8}{found['queries'][name]:>9}")
+            print(f"{name:<20}{cells}{page['ratio']:>8}{page['processor']:>11}{found['queries'][name]:>9}")
         print(f"admin's change list: {found['admin_p95_ms']} ms (95 %), {found['admin_times_queue']} times the queue")
     if "live" in found:
         live = found["live"]

@@ -21,7 +21,7 @@ AT_ONCE = 20_000  # runs made in one transaction
 ENDED = {"COMPLETED": 0.74, "DECLINED": 0.18, "CANCELLED": 0.08}  # shares of the closed
 STANDING = {"NEEDS_HUMAN": 0.6, "approval": 0.13, "WAITING": 0.17, "LIMIT_REACHED": 0.1}  # and of the open
 CLOSED_WITHIN, OPEN_FOR = timedelta(days=365), timedelta(days=4)
-SEED, HISTORY_OF = 6, 10
+SEED, HISTORY_OF = 6, 20
 
 PROTOTYPES = """
 CREATE TEMP TABLE prototype AS

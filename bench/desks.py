@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from html import unescape
 from http.client import HTTPConnection, HTTPResponse
 from http.cookies import SimpleCookie
@@ -22,6 +23,7 @@ from bench import crowd
 ROOT = Path(__file__).resolve().parent.parent
 NOT_OURS = ("DATABASE_URL", "OWNER_DATABASE_URL", "REDIS_URL", "BACK_OFFICE_URL", "TAKEOVER_DATA_DIR", "WORKER")
 READY_WITHIN, SEALED_WITHIN, STOPPED_WITHIN = 300.0, 600.0, 60.0  # seconds
+SILENT_FOR = 2.0
 FILLING = 2  # connections that fill at once
 
 
@@ -97,6 +99,20 @@ class Desk:
             rows = database.execute(f"SELECT id FROM runs_run WHERE {condition} AND {copies} ORDER BY id LIMIT {most}")  # noqa: S608
             return [str(number) for (number,) in rows]
 
+    def processor_ms(self) -> float:
+        """What the web server and the database have used of the processor so far: tells of a page what a clock does not
+        where others are at work as well."""
+        children = loads((self.folder / "children.json").read_text())
+        web = next(child["pid"] for child in children if "uvicorn" in child["command"])
+        database = next(child["pid"] for child in children if "-D" in child["command"])
+        backends = Path(f"/proc/{database}/task/{database}/children").read_text().split()
+        used = 0
+        for pid in (web, *backends):
+            for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                with suppress(OSError):  # gone meanwhile
+                    used += int(task.read_text().split()[0])
+        return used / 1e6
+
     def stop(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
@@ -113,7 +129,7 @@ class Visitor:
 
     def __init__(self, port: int, cookies: dict[str, str] | None = None) -> None:
         self.port, self.cookies = port, cookies or {}
-        self.connection = HTTPConnection("localhost", port, timeout=60)
+        self.connection, self.used_at = HTTPConnection("localhost", port, timeout=60), 0.0
 
     @classmethod
     def signed_in(cls, port: int, name: str) -> "Visitor":
@@ -139,6 +155,7 @@ class Visitor:
 
     def timed(self, path: str) -> float:
         """Milliseconds from the request to the last byte of its answer."""
+        self._connect()
         began = time.perf_counter()
         self.get(path)
         return (time.perf_counter() - began) * 1000
@@ -150,12 +167,21 @@ class Visitor:
     def _ask(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> tuple[HTTPResponse, bytes]:
+        self._connect()
+        self.used_at = time.monotonic()
         self.connection.request(method, path, body, {"Cookie": self.cookie, **(headers or {})})
         answer = self.connection.getresponse()
         content = answer.read()
         for line in answer.headers.get_all("Set-Cookie") or ():
             self.cookies |= {name: morsel.value for name, morsel in SimpleCookie(line).items()}
         return answer, content
+
+    def _connect(self) -> None:
+        """The server hangs up on whoever was silent for a while."""
+        if time.monotonic() - self.used_at > SILENT_FOR:
+            self.connection.close()
+            self.connection.connect()
+            self.used_at = time.monotonic()
 
 
 def hidden(html: str) -> dict[str, str]:
