@@ -68,7 +68,6 @@ def main() -> None:
     if unknown := sorted(set(parts) - set(PARTS)):
         parser.error(f"--only: there is no part {unknown[0]!r}; there are {', '.join(PARTS)}.")
     found = _measure(QUICK if options.quick else FULL, parts, options.ports)
-    _tell(found)
     if options.json:
         print(json.dumps(found))
 
@@ -89,13 +88,17 @@ def _measure(size: Size, parts: Sequence[str], port: int) -> dict[str, Any]:
         found["filled_in_s"] = {str(desk.closed): round(desk.fill(), 1) for desk in desks}
         full = Product(desks[-1])
         found["load"] = round(os.getloadavg()[0], 1)
+        _tell_desks(found)
         if "pages" in parts:
             with _admin(full, port + 4) as admin:
                 found |= _pages(desks, full, admin, size)
+            _tell_pages(found)
         if "live" in parts:
             found |= full.live(size.tabs, size.nudges)
+            _tell_live(found)
         if "decisions" in parts:
             found |= full.decisions(size.decisions)
+            print(f"from a decision to a worker's commit: {found['decision_p50_ms']} ms ({found['decision_p95_ms']})")
         return found
 
 
@@ -340,25 +343,27 @@ def _until_a_worker_has_it(
 # Telling
 
 
-def _tell(found: dict[str, Any]) -> None:
-    machine, sizes = found["machine"], list(found["filled_in_s"])
+def _tell_desks(found: dict[str, Any]) -> None:
+    machine = found["machine"]
     print(f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}; load {found['load']}")
     for size, seconds in found["filled_in_s"].items():
-        print(f"filled with {int(size):,} closed runs in {seconds} s")
-    if "pages" in found:
-        print(f"\n{'ms: median (95 %)':<20}" + "".join(f"{f'{int(size):,} closed':>20}" for size in sizes), end="")
-        print(f"{'ratio':>8}{'processor':>11}{'queries':>9}")
-        for name, page in found["pages"].items():
-            cells = "".join(f"{page[size]['p50']:>11} ({page[size]['p95']:>6})" for size in sizes)
-            print(f"{name:<20}{cells}{page['ratio']:>8}{page['processor']:>11}{found['queries'][name]:>9}")
-        print(f"admin's change list: {found['admin_p95_ms']} ms (95 %), {found['admin_times_queue']} times the queue")
-    if "live" in found:
-        live = found["live"]
-        print(
-            f"\n{live['tabs']} tabs: {live['p50']} ms ({found['live_p95_ms']}) from a commit; unheard {live['unheard']}"
-        )
-    if "decision_p50_ms" in found:
-        print(f"from a decision to a worker's commit: {found['decision_p50_ms']} ms ({found['decision_p95_ms']})")
+        print(f"filled with {int(size):,} closed runs in {seconds} s", flush=True)
+
+
+def _tell_pages(found: dict[str, Any]) -> None:
+    sizes = list(found["filled_in_s"])
+    print(f"\n{'ms: median (95 %)':<20}" + "".join(f"{f'{int(size):,} closed':>20}" for size in sizes), end="")
+    print(f"{'ratio':>8}{'processor':>11}{'queries':>9}")
+    for name, page in found["pages"].items():
+        cells = "".join(f"{page[size]['p50']:>11} ({page[size]['p95']:>6})" for size in sizes)
+        print(f"{name:<20}{cells}{page['ratio']:>8}{page['processor']:>11}{found['queries'][name]:>9}")
+    times = found["admin_times_queue"]
+    print(f"admin's change list: {found['admin_p95_ms']} ms (95 %), {times} times the queue", flush=True)
+
+
+def _tell_live(found: dict[str, Any]) -> None:
+    live, p95 = found["live"], found["live_p95_ms"]
+    print(f"\n{live['tabs']} tabs: {live['p50']} ms ({p95}) from a commit; unheard {live['unheard']}", flush=True)
 
 
 if __name__ == "__main__":
