@@ -2,8 +2,7 @@
 // and `runs-changed` for lists: at most once a second, and always after the last change.
 //
 // One tab of a browser holds the stream, for a browser opens few to one site, and passes on what it hears.
-// While no stream is open, every page is told "everything" every ten seconds. #live shows in data-state how it stands:
-// live, polling or offline.
+// While no stream is open, every page is told "everything" every ten seconds. #live says live, polling or offline.
 
 const NAME = "takeover-live"; // of the lock and of the channel
 const TICK = 10_000;
@@ -105,7 +104,7 @@ function hold(options) {
     })
     .catch((problem) => {
       if (problem.name !== "AbortError" || options.signal?.aborted) return;
-      // Another tab heard nothing from this one and took the lock: stand in line again.
+      // Another tab heard nothing and took the lock: stand in line again.
       letGo = null;
       hangUp();
       standInLine();
@@ -119,7 +118,7 @@ function standInLine() {
 
 function start() {
   if (navigator.locks) standInLine();
-  // Without a secure context tabs cannot agree on one: each holds a stream while it is looked at.
+  // Without a secure context each tab holds a stream while it is looked at.
   else if (visible()) listen();
 }
 
@@ -162,7 +161,8 @@ document.addEventListener("visibilitychange", () => {
   if (!visible()) {
     if (!navigator.locks) hangUp();
   } else if (!navigator.locks || (stream && silentFor(SILENCE / 2))) {
-    listen(); // back from sleep
+    lead("polling"); // back from sleep: once live, it asks for what it missed
+    listen();
   } else if (!stream) {
     channel.postMessage({ hello: true });
     setTimeout(() => {

@@ -8,9 +8,11 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.staticfiles import finders
+from django.core.management import call_command
 from django.template.loader import render_to_string
 from django.test import Client, override_settings
 
+from takeover import settings as product
 from tests.console import rows
 
 SignIn = Callable[[User], Client]
@@ -69,6 +71,25 @@ def test_no_template_trusts_text_or_brings_its_own_script_or_style(template: Pat
 def test_all_script_together_stays_small() -> None:
     files = ["js/console.js", "js/live.js", "django_htmx/htmx-2.min.js"]
     assert sum(Path(str(finders.find(file))).stat().st_size for file in files) < 60_000
+
+
+@pytest.mark.parametrize("address", ["/", "/approvals/", "/outcomes/", "/runs/{}/", "/nowhere/", "/sign-in/"])
+def test_a_page_asks_for_one_stylesheet(address: str, ada: User, alice: User, signed_in: SignIn) -> None:
+    client = Client() if address == "/sign-in/" else signed_in(ada)
+    page = client.get(address.format(rows.uncertain("B456", alice).pk)).content.decode()
+    assert page.count('rel="stylesheet"') == 1
+
+
+def test_a_stylesheet_is_served_with_everything_that_it_imports(tmp_path: Path) -> None:
+    with override_settings(STATIC_ROOT=tmp_path, STORAGES=product.STORAGES):
+        call_command("collectstatic", interactive=False, verbosity=0)
+        call_command("collectstatic", interactive=False, verbosity=0)  # the same where nothing has changed
+    served = [path.read_text() for path in tmp_path.glob("css/*.css")]
+    assert len(served) >= 2 * len(list(Path(settings.BASE_DIR, "static/css").glob("*.css")))
+    assert not any("@import" in text for text in served)
+    (case,) = tmp_path.glob("css/approvals.*.css")
+    assert [case.read_text().count(f"@layer {layer} {{") > 0 for layer in ("tokens", "base", "parts")] == [True] * 3
+    assert case.read_text().count("@layer tokens {") == 1
 
 
 def test_nobody_keeps_a_page_that_shows_runs(alice: User, signed_in: SignIn) -> None:

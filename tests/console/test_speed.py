@@ -1,0 +1,96 @@
+"""What keeps the pages fast, whatever lies on the desk: few queries, and as many for forty runs as for four."""
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from urllib.parse import urlencode
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from runs.domain.states import StopReason
+from runs.models import Run
+from takeover.console import desk
+from tests.console import rows
+
+SignIn = Callable[[User], Client]
+
+# A page, and the most queries that it may take. Who is signed in, and what they may, are four of them.
+PAGES = {
+    "/": 12,
+    **{f"/?tab={tab}": 12 for tab in desk.TABS},
+    "/?q=order": 14,
+    "/?tab=closed&q=order": 14,
+    "/?workflow=refund_request": 12,
+    "/queue/list/": 12,
+    "/queue/counts/?tabs=yes": 6,
+    "/approvals/": 12,
+    "/approvals/list/": 12,
+    "/outcomes/": 14,
+    "/outcomes/?days=90": 14,
+    "/outcomes/runs/": 10,
+    "/outcomes.csv": 6,
+}
+
+
+def a_few_of_each(requester: User, holder: User, numbers: Iterable[int]) -> None:
+    until = timezone.now() + timedelta(minutes=5)
+    for number in numbers:
+        rows.uncertain(f"U{number}", requester, holder=holder, held_until=until)
+        rows.proposed(f"P{number}", requester)
+        rows.run(f"W{number}", requester, StopReason.RESULT_PENDING)
+        rows.run(f"L{number}", requester, StopReason.LIMIT_STEPS)
+        rows.run(f"C{number}", requester, StopReason.CONTRACT_MET)
+
+
+def queries(client: Client, address: str) -> int:
+    client.get(address)  # what is looked up once and then remembered
+    with CaptureQueriesContext(connection) as sent:
+        assert client.get(address).status_code == 200
+    return len(sent)
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_a_page_takes_few_queries_and_no_more_of_them_for_more_runs(
+    address: str, ada: User, alice: User, bob: User, signed_in: SignIn
+) -> None:
+    client = signed_in(ada)
+    a_few_of_each(alice, bob, range(1))
+    for_few = queries(client, address)
+    a_few_of_each(alice, bob, range(1, 9))
+    assert queries(client, address) == for_few <= PAGES[address]
+
+
+def test_news_take_as_many_queries_for_thirty_rows_as_for_one(alice: User, bob: User, signed_in: SignIn) -> None:
+    client = signed_in(alice)
+    a_few_of_each(alice, bob, range(6))
+    since = (timezone.now() - timedelta(hours=1)).isoformat()
+
+    def news_of(runs: Iterable[Run]) -> int:
+        shown = [("shown", f"{run.pk}.as-it-was") for run in runs]
+        return queries(client, "/queue/news/?" + urlencode([("since", since), *shown]))
+
+    assert news_of(Run.objects.all()[:1]) == news_of(Run.objects.all()[:30]) <= 10
+
+
+@pytest.mark.parametrize("kind", ["proposed", "uncertain", "closed"])
+def test_a_case_takes_as_many_queries_for_a_long_history_as_for_a_short_one(
+    kind: str, alice: User, signed_in: SignIn
+) -> None:
+    made = {
+        "proposed": lambda: rows.proposed("B456", alice),
+        "uncertain": lambda: rows.uncertain("B456", alice),
+        "closed": lambda: rows.run("B456", alice, StopReason.CONTRACT_MET),
+    }
+    client, run = signed_in(alice), made[kind]()
+    for_short = queries(client, f"/runs/{run.pk}/")
+    for seq in range(11, 60):
+        rows.step(run, seq, "read", "read_order", "The order service answered.")
+        rows.event(run, "event_received", alice, name="evidence_supplied", payload={"statement": "I saw it"})
+        rows.fact(run, f"note:{seq}", {"says": "so"}, "order service")
+    # Of a history that is not shown as a whole, one more query finds where it left the way.
+    assert queries(client, f"/runs/{run.pk}/") in {for_short, for_short + 1}
+    assert for_short <= 26
