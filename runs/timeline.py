@@ -47,8 +47,21 @@ EVENTS_OF = {
 }
 
 
-def timeline(run: Run, shown: str = "all", name_of: Callable[[User], str] = User.get_username) -> list[dict[str, Any]]:
-    """What happened, newest first, as sentences. `quote` is text that somebody else wrote and nobody vouches for."""
+# Of what is recorded with an event, the sentences of the rules; an agent's own words are shown as a quotation.
+SENTENCES = ("says", "why", "rule", "changed", "source")
+OF_AN_AGENT = ("claimed_completion", "handed_over")
+
+
+def timeline(
+    run: Run,
+    shown: str = "all",
+    name_of: Callable[[User], str] = User.get_username,
+    in_words: Callable[[str], str] = str,
+) -> list[dict[str, Any]]:
+    """What happened, newest first, as sentences. `quote` is text that somebody else wrote and nobody vouches for.
+
+    `in_words` puts a sentence of the record into the language of whoever reads.
+    """
     steps, withheld = run.step_rows.order_by("-seq"), run.stop_reason == StopReason.NOT_AUTHORISED
     if withheld:
         steps = steps.filter(operation__in=opening_reads(registry.find(run.workflow, run.workflow_version)))
@@ -57,7 +70,7 @@ def timeline(run: Run, shown: str = "all", name_of: Callable[[User], str] = User
         lines += [_step_line(step, withheld) for step in steps.filter(STEPS_OF[shown])[:TIMELINE_SHOWN]]
     if shown in EVENTS_OF:
         events = run.events.select_related("actor", "text_row").filter(EVENTS_OF[shown]).order_by("-id")
-        told = [(event, line) for event in events[:TIMELINE_SHOWN] if (line := _event_line(event, name_of))]
+        told = [(event, line) for event in events[:TIMELINE_SHOWN] if (line := _event_line(event, name_of, in_words))]
         lines += [_withheld(event, line) if withheld else line for event, line in told]
     return sorted(lines, key=lambda line: (line["at"], line["order"]), reverse=True)
 
@@ -79,8 +92,10 @@ def _step_line(step: Step, withheld: bool) -> dict[str, Any]:
     }
 
 
-def _event_line(event: Event, name_of: Callable[[User], str]) -> dict[str, Any] | None:
+def _event_line(event: Event, name_of: Callable[[User], str], in_words: Callable[[str], str]) -> dict[str, Any] | None:
     content = event.text_row.content() if hasattr(event, "text_row") else {}
+    if event.kind not in OF_AN_AGENT:
+        content |= {name: in_words(str(content[name])) for name in SENTENCES if name in content}
     actor = name_of(event.actor) if event.actor else ""
     quote, quote_by, tone = "", "", "plain"
     told = {"actor": actor, "event": _label(content.get("name")), "key": content.get("operation_key")}

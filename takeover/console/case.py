@@ -24,7 +24,7 @@ from runs.interventions.possible import possible_follow_ups, proposals, standing
 from runs.interventions.refusals import Refused
 from runs.models import InboxEvent, Run, Seal
 from runs.timeline import SHOWN, timeline
-from takeover.console import aftermath, desk, notes
+from takeover.console import aftermath, desk, notes, recorded
 from takeover.console.actions import actions
 from takeover.console.glance import looked_at, undecided
 from takeover.console.related import related
@@ -105,7 +105,7 @@ def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
         "next_look_at": None if run.owner else case["next_look_at"],  # a worker that is at it answers sooner
         "resumes": max(0, run.events.filter(kind="stopped").count() - 1),
         "stretches": stretches(run, case["budgets"]),
-        "timeline": timeline(run, part, desk.name_of),
+        "timeline": timeline(run, part, desk.name_of, recorded.plain),
         "part": part,
         "parts": PARTS,
         "notes": notes.shown(run),

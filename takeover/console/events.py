@@ -23,7 +23,7 @@ from runs.interventions.possible import possible_events, proposal, standing_of
 from runs.interventions.refusals import Refused
 from runs.models import InboxEvent, Run
 from runs.timeline import timeline
-from takeover.console import approvals, desk, kept, words
+from takeover.console import approvals, desk, kept, recorded, words
 from takeover.console.actions import says
 from takeover.console.event_fields import fields, filled_in, listed, payload
 from takeover.console.glance import looked_at, undecided
@@ -158,7 +158,7 @@ def _form(
         "changed": bool(seen) and seen != now,
         "was": _as_seen(seen),
         "is_now": _as_seen(now),
-        "latest": timeline(run, name_of=desk.name_of)[:3] if refusal else [],
+        "latest": timeline(run, name_of=desk.name_of, in_words=recorded.plain)[:3] if refusal else [],
         "seen": now,
         "answers": plan["plan_digest"] if plan else proposed.pk if proposed else "",
         "proposal": proposed,

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Any
 
 from django.conf import settings
@@ -23,6 +24,10 @@ SENTENCE_END = re.compile(r"(?<=[.?!]) (?=\S)")
 WITH_MORE = re.compile(r"(.+) (?:\(([^()]+)\)|([A-Z]+-?[0-9]+))")
 SEPARATORS = {"; ": "；", " or ": "或", " and ": "和", ", ": "、"}
 LONGEST = 2000  # characters; what is longer was not made from a few values
+# What is filled in: one word without spaces, something in quotation marks, or names and numbers with their units. What
+# else stands where a value may stand belongs to another sentence, and a guess would put words into the record's mouth.
+WORD = r"(?:[A-Z0-9(]\S*|\S*[0-9]\S*)"
+VALUE = re.compile(rf"\S+|“[^”]*”|'[^']*'|\"[^\"]*\"|{WORD}(?: (?:of |and |or )?{WORD})*")
 LOOSE = 10  # characters
 MOST_SENTENCES = 12
 DEEPEST = 3  # sentences within sentences
@@ -76,12 +81,21 @@ class Phrase:
         literals = [self.first, *self.middle, self.last]
         self.longest = max(literals, key=len)
         self.length = sum(map(len, literals))
+        around = pairwise([self.first, *self.middle, self.last])
+        self.quoted = [before.endswith("“") and after.startswith("”") for before, after in around]
         self.says_nothing = not any(sign.isalpha() for literal in literals for sign in literal)
 
     def is_loose(self, values: list[str]) -> bool:
         """Whether it is a word or two beside what may be anything."""
         most = 1 if self.first else 0 if len(values) == 1 else -1  # spaces in a value
         return self.length < LOOSE and any(value.count(" ") > most for value in values)
+
+    def takes(self, values: list[str], told: list[list[Part] | None]) -> bool:
+        """Whether each value is one of ours, or can be nothing but a value."""
+        return all(
+            ours or (VALUE.fullmatch(value) if not quoted else "”" not in value)
+            for value, ours, quoted in zip(values, told, self.quoted, strict=True)
+        )
 
     def values(self, text: str) -> list[str] | None:
         """What fills the holes, each as short as it can be; None where `text` is another sentence."""
@@ -137,6 +151,8 @@ class Phrases:
             if values is None:
                 continue
             told = [self.tell(value, depth + 1) for value in values]
+            if not phrase.takes(values, told):
+                continue
             ours = sum(map(bool, told))
             if ours > most and (ours or not (phrase.says_nothing or phrase.is_loose(values))):
                 best, most = list(_filled(phrase.translation, values, told)), ours

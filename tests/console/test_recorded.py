@@ -24,9 +24,9 @@ def _in_chinese() -> Iterator[None]:
         ("May a refund of 59.00 EUR be requested for order B456?", "可以为订单 B456 申请退款 59.00 EUR 吗？"),
         ("U-88 may not act on order B456", "U-88 无权处理订单 B456"),
         ("alice: Approve.", "alice：批准。"),
-        ("support asked for it.", "support 发起了此运行。"),
+        ("support may act on order B456", "support 有权处理订单 B456"),
         ("The run has ended (completed).", "运行已结束（已完成）。"),
-        ("Stopped: Nobody decided in time.", "已停止：没有人按时决定。"),
+        ("Nobody decided in time.", "没有人按时决定。"),
     ],
 )
 def test_a_sentence_of_ours_is_shown_in_the_viewers_language(written: str, shown: str) -> None:
@@ -49,14 +49,28 @@ def test_what_is_not_ours_stays_as_it_was_written(written: str) -> None:
     assert recorded.parts(written) == [recorded.Part(written, False)]
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "The refund of order Z307 is paused. May it go on?",
+        "The refund of order L195 was accepted before the cancellation. Undo it, or go on and keep it?",
+        "There is no booking B-4803 for this seat.",
+    ],
+)
+def test_a_sentence_is_told_right_or_not_at_all(written: str) -> None:
+    told = recorded.parts(written)
+    sentences = [part.text.strip() for part in told if not part.is_ours]
+    assert all(sentence in recorded.SENTENCE_END.split(written) or " " not in sentence for sentence in sentences), told
+
+
 def test_what_stays_in_english_is_marked_as_english_and_isolated() -> None:
     assert console.show_recorded("We had a call.") == '<bdi lang="en">We had a call.</bdi>'
     assert console.show_recorded("order B456") == '订单 <bdi lang="en">B456</bdi>'
 
 
 def test_what_is_filled_in_stays_text_and_shows_what_it_hides() -> None:
-    shown = console.show_recorded("<script>\u202e asked for it.")
-    assert shown == '<bdi lang="en">&lt;script&gt;[U+202E]</bdi> 发起了此运行。'
+    shown = console.show_recorded("<script>\u202e may act on order B456")
+    assert shown == '<bdi lang="en">&lt;script&gt;[U+202E]</bdi> 有权处理订单 <bdi lang="en">B456</bdi>'
 
 
 def test_in_english_a_sentence_is_shown_as_it_was_written() -> None:
