@@ -49,6 +49,7 @@ class Line:
 class Compared:
     """A plan beside what was last read about it."""
 
+    digest: str  # of the plan
     lines: list[Line]
     planned_at: datetime | str
     version: str  # of what was read when it was proposed
@@ -84,7 +85,7 @@ def compared(waiting: dict[str, Any], glance: Glance | None) -> Compared:
         Line(field, planned.get(field, not_there), read.get(field, not_there) if read else None)
         for field in dict.fromkeys([*planned, *read])
     ]
-    return Compared(lines, waiting["planned_at"], waiting["plan"]["target_version"], glance)
+    return Compared(waiting["plan_digest"], lines, waiting["planned_at"], waiting["plan"]["target_version"], glance)
 
 
 def looked_at(run: Run, waiting: dict[str, Any] | None) -> Compared | None:
@@ -100,8 +101,13 @@ def undecided(case: dict[str, Any]) -> dict[str, Any] | None:
 @require_safe
 @never_cache
 def glance(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
-    """The comparison alone, for a page that waits for it. Asks for nothing: who only waits is not looking anew."""
+    """The comparison alone, of the plan that a page shows. Who only waits for it is not looking anew: `look` asks."""
     _person, run = desk.case_for(request, run_id)
     waiting = undecided(cases.read(run))
-    found = glances.last_at(run, waiting["plan_digest"]) if waiting else None
-    return render(request, "_glance.html", {"run": run, "glance": compared(waiting, found) if waiting else None})
+    if waiting is None or waiting["plan_digest"] != request.GET.get("of"):
+        found = None
+    elif "look" in request.GET:
+        found = looked_at(run, waiting)
+    else:
+        found = compared(waiting, glances.last_at(run, waiting["plan_digest"]))
+    return render(request, "_glance.html", {"run": run, "glance": found})

@@ -64,7 +64,8 @@ def _told(language: str, text: str) -> list[Part] | None:
 
 def exact(text: str) -> Part:
     """`text` as it is, unless it is nothing but a word of ours."""
-    known = _phrases(get_language() or "").whole(text)
+    language = get_language() or settings.LANGUAGE_CODE
+    known = text if language == settings.LANGUAGE_CODE else _phrases(language).whole(text)
     return Part(known or text, bool(known))
 
 

@@ -43,23 +43,45 @@ def shown(client: Client, run: Run, page: str = "") -> str:
     return client.get(f"/runs/{run.pk}/{page}").content.decode()
 
 
+def of(run: Run) -> str:
+    """The comparison of the plan that its page shows."""
+    return f"glance/?of={run.effects.get().plan_digest}"
+
+
 def test_a_page_that_is_opened_asks_for_a_reading_and_looks_again_until_it_is_there(
     run: Run, bob: User, signed_in: SignIn
 ) -> None:
     page = shown(signed_in(bob), run)
     assert "A worker was asked to read it now" in page
     assert "read when it was proposed, <time" in page
-    assert f'hx-get="/runs/{run.pk}/glance/" hx-trigger="every 2s"' in page
-    assert Glance.objects.get(pk=run.pk).plan_digest == run.effects.get().plan_digest
+    digest = run.effects.get().plan_digest
+    assert f'hx-get="/runs/{run.pk}/glance/?of={digest}" hx-trigger="every 2s"' in page
+    assert Glance.objects.get(pk=run.pk).plan_digest == digest
+
+
+def test_a_card_asks_for_a_reading_of_its_own_plan_once_it_is_seen(run: Run, bob: User, signed_in: SignIn) -> None:
+    client, digest = signed_in(bob), run.effects.get().plan_digest
+    page = client.get("/approvals/").content.decode()
+    assert f'hx-get="/runs/{run.pk}/glance/?of={digest}&amp;look=yes" hx-trigger="intersect once"' in page
+    assert not Glance.objects.exists()
+    assert "59.00 EUR" in shown(client, run, f"glance/?of={digest}&look=yes")
+    assert Glance.objects.get(pk=run.pk).plan_digest == digest
+
+
+def test_another_plan_than_the_one_on_the_page_does_not_take_its_place(run: Run, bob: User, signed_in: SignIn) -> None:
+    fragment = shown(signed_in(bob), run, "glance/?of=another&look=yes")
+    assert "This write does not wait for a decision any more." in fragment
+    assert "59.00 EUR" not in fragment
+    assert not Glance.objects.exists()
 
 
 def test_the_fragment_tells_what_was_read_and_asks_for_nothing(run: Run, bob: User, signed_in: SignIn) -> None:
-    fragment = shown(signed_in(bob), run, "glance/")
+    fragment = shown(signed_in(bob), run, of(run))
     assert "Not known now" in fragment
     assert not Glance.objects.exists()
 
     read(run, "unchanged")
-    fragment = shown(signed_in(bob), run, "glance/")
+    fragment = shown(signed_in(bob), run, of(run))
     assert ">As proposed</span>" in fragment
     assert re.search(r"read again <time [^>]*>[0-9]+ s</time> ago", fragment)
     assert "hx-trigger" not in fragment
@@ -68,12 +90,12 @@ def test_the_fragment_tells_what_was_read_and_asks_for_nothing(run: Run, bob: Us
 
 def test_what_a_worker_has_in_hand_is_said_to_be_read(run: Run, bob: User, signed_in: SignIn) -> None:
     read(run, "", read_at=None)
-    assert "Being read now" in shown(signed_in(bob), run, "glance/")
+    assert "Being read now" in shown(signed_in(bob), run, of(run))
 
 
 def test_a_reading_that_nobody_made_is_not_waited_for_for_ever(run: Run, bob: User, signed_in: SignIn) -> None:
     read(run, "", asked_at=timezone.now() - timedelta(minutes=1), taken_at=None, read_at=None)
-    fragment = shown(signed_in(bob), run, "glance/")
+    fragment = shown(signed_in(bob), run, of(run))
     assert "No worker has read it." in fragment
     assert "hx-trigger" not in fragment
 
@@ -119,7 +141,7 @@ def test_a_reading_about_another_plan_is_not_shown(run: Run, bob: User, signed_i
 
 def test_of_a_run_that_was_decided_the_fragment_says_so(alice: User, signed_in: SignIn) -> None:
     run = rows.run("B456", alice, StopReason.CONTRACT_MET)
-    assert "No write waits for a decision any more." in shown(signed_in(alice), run, "glance/")
+    assert "This write does not wait for a decision any more." in shown(signed_in(alice), run, "glance/?of=any")
 
 
 def test_of_a_run_that_is_withheld_nothing_is_asked_or_shown(alice: User, signed_in: SignIn) -> None:
@@ -144,4 +166,4 @@ def test_a_proposal_costs_a_page_two_more_queries(
     with django_assert_max_num_queries(25):
         client.get(f"/runs/{run.pk}/")
     with django_assert_max_num_queries(17):
-        client.get(f"/runs/{run.pk}/glance/")
+        client.get(f"/runs/{run.pk}/{of(run)}")
