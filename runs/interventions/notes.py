@@ -27,18 +27,18 @@ def write(run_id: UUID, by: User, text: str, once: str = "") -> Event:
         raise Refused("invalid", "text: write something first.", "text")
     if len(text) > MOST:
         raise Refused("invalid", f"text: at most {MOST} characters; these are {len(text)}.", "text")
-    if run.stop_reason == StopReason.NOT_AUTHORISED:
-        said = "This run is closed to notes: nothing about its subject is kept with it."
-        refuse(by, KIND, run, "withheld", said, status=409)
     kept = redact_text(text, known_secrets(), identifiers(run.input))
     with transaction.atomic():
-        Run.objects.select_for_update(of=("self",)).get(pk=run.pk)  # the same form, sent twice at once, waits here
-        known = _known(run, by, once) if once else None
-        if known:
-            return known
-        note = Event.objects.record(run, KIND, by, text=kept, once=once[:40])
-        waking.nudge_after_commit(run.pk)
-    return note
+        # The same form, sent twice at once, waits here; and what is so of the run now stays so until this is committed.
+        run = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
+        if run.stop_reason != StopReason.NOT_AUTHORISED:
+            if once and (known := _known(run, by, once)):
+                return known
+            note = Event.objects.record(run, KIND, by, text=kept, once=once[:40])
+            waking.nudge_after_commit(run.pk)
+            return note
+    said = "This run is closed to notes: nothing about its subject is kept with it."
+    refuse(by, KIND, run, "withheld", said, status=409)
 
 
 def _known(run: Run, by: User, once: str) -> Event | None:

@@ -13,7 +13,6 @@ from django.db.models import Count, F, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.dateparse import parse_datetime
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
@@ -26,6 +25,7 @@ from runs.interventions.possible import decisions
 from runs.models import Effect, InboxEvent, Run
 from runs.models.run import RunQuerySet
 from takeover.console import desk, words
+from takeover.console.queue.paging import instant
 
 PAGE = 30
 MOST_SHOWN = 90  # cards that an open page follows: what is decided stays in its place, what is new comes after it
@@ -150,10 +150,7 @@ def _cursor(run: Run) -> str:
 def _read_cursor(cursor: str) -> tuple[datetime | None, uuid.UUID]:
     at, _tilde, number = cursor.partition("~")
     try:
-        due = parse_datetime(at) if at else None
-        if at and (due is None or due.tzinfo is None):
-            raise ValueError(at)
-        return due, uuid.UUID(number)
+        return instant(at) if at else None, uuid.UUID(number)
     except ValueError:
         raise BadRequest(_("The address of this page is damaged. Start at the first page.")) from None
 
@@ -209,10 +206,13 @@ def _context(place: Place, shown: list[Proposal]) -> dict[str, Any]:
     }
 
 
-def card(request: HttpRequest, run_id: uuid.UUID, back: str) -> HttpResponse:
-    """The card of one run as it stands after this person decided, in the place of the card that was there."""
-    (shown,) = proposals(Run.objects.filter(pk=run_id), desk.visitor(request))
-    answer = render(request, "_proposal.html", {"proposal": shown, "back": back, "just_decided": True})
+def card(request: HttpRequest, run_id: uuid.UUID, back: str) -> HttpResponse | None:
+    """The card of one run as it stands after this person decided, in the place of the card that was there; None for a
+    run that never proposed a write, and has none."""
+    shown = proposals(Run.objects.filter(pk=run_id), desk.visitor(request))
+    if not shown:
+        return None
+    answer = render(request, "_proposal.html", {"proposal": shown[0], "back": back, "just_decided": True})
     answer["HX-Retarget"], answer["HX-Reswap"] = f"#p-{run_id}", "outerHTML settle:0"  # its keys work at once
     return answer
 
@@ -221,7 +221,7 @@ def card(request: HttpRequest, run_id: uuid.UUID, back: str) -> HttpResponse:
 @never_cache
 def approve_together(request: HttpRequest) -> HttpResponse:
     """Approve the chosen plans, each by itself and as it was shown; what became of each."""
-    person = desk.person(request)
+    person = desk.visitor(request)
     chosen = request.POST.getlist("plan")
     if len(chosen) > MOST_SHOWN:
         raise BadRequest(_("More plans were chosen than one page shows."))

@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.encoding import iri_to_uri
 from django.utils.functional import SimpleLazyObject, lazystr
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
@@ -103,10 +104,12 @@ def visitor(request: HttpRequest) -> User:
     """The signed-in person, if they may see runs at all."""
     person = request.user
     if not isinstance(person, User) or not may_look(person):
-        raise PermissionDenied(
-            _("Runs are seen by people who work on the queue or audit it. Your account has neither role.")
-        )
+        raise PermissionDenied(_no_role())
     return person
+
+
+def _no_role() -> str:
+    return _("Runs are seen by people who work on the queue or audit it. Your account has neither role.")
 
 
 def person(request: HttpRequest) -> User:
@@ -186,12 +189,18 @@ def back(request: HttpRequest, run_id: uuid.UUID | None = None) -> str:
     """Where the form was, if it says so and that is here; or else the case, or the queue."""
     here = request.POST.get("back") or request.GET.get("back", "")
     if url_has_allowed_host_and_scheme(here, allowed_hosts={request.get_host()}, require_https=request.is_secure()):
-        return here
+        return iri_to_uri(here)  # it may go into a header
     return reverse("case", args=[run_id]) if run_id else reverse("queue")
 
 
 def refused(request: HttpRequest, no: Refused, run_id: uuid.UUID | None = None) -> HttpResponse:
-    """A refusal by the rules as a page: what was refused, why, and where to go from here."""
+    """A refusal by the rules as a page: what was refused, why, and where to go from here.
+
+    Who may not see runs is told the same whatever the reason: it would tell them which runs there are, and how they
+    stand.
+    """
+    if not may_look(request.user):
+        no, run_id = Refused("forbidden", _no_role(), status=403), None
     run = Run.objects.select_related("holder").filter(pk=run_id).first() if run_id else None
     return render(request, "refused.html", {"refused": no, "run": run}, status=no.status)
 

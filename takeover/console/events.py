@@ -28,7 +28,7 @@ from takeover.console.actions import says
 from takeover.console.event_fields import fields, filled_in, listed, payload
 from takeover.console.glance import looked_at, undecided
 
-NOT_PAYLOAD = {"csrfmiddlewaretoken", "answers", "seen", "back", "preview"}
+NOT_PAYLOAD = {"csrfmiddlewaretoken", "answers", "seen", "back", "preview", kept.BY}
 GOES_TO = {
     State.PLANNING: lazy("a worker reads again what it rests on, and plans anew"),
     State.EXECUTING: lazy("a worker carries it out"),
@@ -59,9 +59,8 @@ def event_form(request: HttpRequest, run_id: uuid.UUID, name: str) -> HttpRespon
 def _sent(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """Among the approvals the card says what was recorded; from everywhere else one gets to the case."""
     back = desk.back(request, run_id)
-    if _leads_to_approvals(back):
-        return approvals.card(request, run_id, back)
-    return HttpResponse(headers={"HX-Redirect": back})
+    card = approvals.card(request, run_id, back) if _leads_to_approvals(back) else None
+    return card or HttpResponse(headers={"HX-Redirect": back})
 
 
 def _leads_to_approvals(address: str) -> bool:
@@ -91,6 +90,8 @@ def _event(request: HttpRequest, template: str, run_id: uuid.UUID, name: str) ->
 def _send(request: HttpRequest, run_id: uuid.UUID, name: str, kind: EventKind | None) -> Refused | None:
     """Hand to the door what was typed, whatever it is. The refusal, if it was refused."""
     typed, answers, seen = _typed(request), "", ""
+    if kind and desk.may(desk.person(request), kind.permission):
+        desk.visitor(request)  # nobody decides about what they may not see
     if kind and (kind.answers_plan or kind.takes_two):
         answers = request.POST.get("answers", "")
     if kind and not kind.answers_plan and kind.payload.get("required"):
@@ -110,7 +111,7 @@ def _typed(request: HttpRequest) -> dict[str, str]:
 
 def _as_seen(seen: str) -> str:
     """How the run stood, in the words of the page that the form was on."""
-    state, outcome, reason = (*seen.split("/"), "", "", "")[:3]
+    state, outcome, reason = (*words.visible(seen).split("/"), "", "", "")[:3]
     if not outcome:
         return words.word(state, words.STATE)
     return f"{words.word(outcome, words.OUTCOME)} ({words.word(reason, words.REASON)})"

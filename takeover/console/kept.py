@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -21,8 +22,9 @@ SALT, NAME = "takeover.kept", "kept"  # of the signature; in the session, and in
 LASTS = timedelta(hours=1)
 MOST = 60_000  # characters
 NOT_TYPED = {"csrfmiddlewaretoken"}
-NEVER = {"sign-in", "sign-out"}  # addresses whose forms hold a secret, or nothing
-CARRIED = {"back", "seen", "answers", "shown", "plan"}  # what a form says of itself
+NEVER = {"sign-in", "sign-out", "language"}  # addresses whose forms hold a secret, or nothing
+BY = "typed_by"  # for whom a form was shown, where somebody writes in it
+CARRIED = {"back", "seen", "answers", "shown", "plan", BY}  # what a form says of itself
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,10 @@ class Kept:
 
     def first(self, name: str) -> str:
         return (self.fields.get(name) or [""])[0]
+
+    def is_of(self, person: User) -> bool:
+        """False where somebody else wrote it, who had this browser before."""
+        return self.first(BY) in {"", str(person.pk)}
 
     @property
     def address(self) -> str:

@@ -31,7 +31,8 @@ class SignIn(views.LoginView):
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         answer = super().form_valid(form)
-        if typed := kept.unsealed(self.request.POST.get(kept.NAME, "")):
+        typed = kept.unsealed(self.request.POST.get(kept.NAME, ""))
+        if typed and typed.is_of(form.get_user()):
             kept.put_away(self.request, typed)
             answer = HttpResponseRedirect(typed.address)
         if chosen := Preferences.objects.filter(person=form.get_user()).first():
@@ -84,7 +85,8 @@ def forged(request: HttpRequest, reason: str = "") -> HttpResponse:
         strangers.refuse("form")
         return _signed_out(request) or _too_old(request)
     put_on_record(request, request.user, "send", "csrf")
-    if typed := kept.of(request):
+    typed = kept.of(request)
+    if typed and typed.is_of(request.user):
         kept.put_away(request, typed)
         to = typed.address
         return HttpResponseClientRedirect(to) if "HX-Request" in request.headers else redirect(to)

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from runs.models import InboxEvent, Run
+from takeover.console import kept
 from tests.console import rows
 
 SignIn = Callable[[User], Client]
@@ -24,9 +25,9 @@ def stands_in(page: str) -> bool:
     return "The customer &lt;b&gt;forwarded&lt;/b&gt; the receipt.</textarea>" in page and 'value="mail 17"' in page
 
 
-def sign_in(client: Client, page: str, password: str = "alice") -> Any:  # noqa: S107 - of a test
+def sign_in(client: Client, page: str, password: str = "alice", name: str = "alice") -> Any:  # noqa: S107 - of a test
     carried = re.search(r'name="kept" value="([^"]*)"', page)
-    given = {"username": "alice", "password": password, "kept": carried[1] if carried else ""}
+    given = {"username": name, "password": password, "kept": carried[1] if carried else ""}
     return client.post("/sign-in/", given)
 
 
@@ -120,3 +121,42 @@ def test_what_one_person_typed_is_not_in_another_s_form(alice: User, client: Cli
     run, other = rows.uncertain("B456", alice), rows.uncertain("C881", alice)
     sign_in(client, client.post(address(run), TYPED, headers=HERE).content.decode())
     assert not stands_in(client.get(address(other)).content.decode())
+
+
+def test_a_language_chosen_on_a_page_that_grew_old_is_nothing_typed() -> None:
+    client = Client(enforce_csrf_checks=True)
+    page = client.post("/language/", {"language": "zh-hans", "next": "/sign-in/"}, headers=HERE).content.decode()
+    assert 'name="kept"' not in page
+
+
+@pytest.mark.parametrize("form", ["/runs/{}/events/evidence_supplied/", "/runs/{}/"])
+def test_a_form_to_write_in_says_for_whom_it_was_shown(form: str, alice: User, signed_in: SignIn) -> None:
+    page = signed_in(alice).get(form.format(rows.uncertain("B456", alice).pk)).content.decode()
+    assert f'name="{kept.BY}" value="{alice.pk}"' in page
+
+
+def test_what_one_person_typed_is_not_put_before_the_next_who_signs_in_there(
+    alice: User, bob: User, client: Client
+) -> None:
+    run = rows.uncertain("B456", alice)
+    page = client.post(address(run), {**TYPED, kept.BY: alice.pk}, headers=HERE).content.decode()
+    assert sign_in(client, page, "bob", "bob").headers["Location"] == "/"
+    assert not stands_in(client.get(address(run)).content.decode())
+    client.logout()
+    assert sign_in(client, page).headers["Location"] == address(run)
+    assert stands_in(client.get(address(run)).content.decode())
+
+
+def test_what_one_person_typed_is_not_kept_for_another_who_has_signed_in_beside_the_open_page(
+    alice: User, bob: User
+) -> None:
+    run, client = rows.uncertain("B456", alice), Client(enforce_csrf_checks=True)
+    client.force_login(bob)
+    assert client.post(address(run), {**TYPED, kept.BY: alice.pk}, headers=HERE).status_code == 403
+    assert not stands_in(client.get(address(run)).content.decode())
+
+
+def test_for_whom_a_form_was_shown_is_no_part_of_what_is_sent(alice: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice)
+    assert signed_in(alice).post(address(run), {**TYPED, kept.BY: alice.pk}).status_code == 302
+    assert InboxEvent.objects.get().payload == TYPED

@@ -9,6 +9,8 @@ from django.http import HttpResponse
 from django.test import Client
 
 from runs.domain.states import StopReason
+from runs.interventions import notes
+from runs.interventions.refusals import Refused
 from runs.models import Event, EventText, Run
 from tests.console import rows
 
@@ -131,3 +133,15 @@ def test_a_note_whose_text_is_gone_says_so(run: Run, alice: User, signed_in: Sig
     told = page(signed_in(alice), run)
     assert "The text is not kept any more." in told
     assert "Noted; the text is not kept any more." in told
+
+
+def test_a_note_that_is_sent_while_the_run_stops_for_somebody_not_entitled_is_not_kept(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = rows.run("C881", alice, StopReason.NOT_AUTHORISED)
+    before = Run.objects.get(pk=stopped.pk)
+    before.stop_reason = ""
+    monkeypatch.setattr(notes, "get_run", lambda _run_id: before)
+    with pytest.raises(Refused, match="closed to notes"):
+        notes.write(stopped.pk, alice, "The customer is Mr Lee.")
+    assert not noted(stopped)

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from runs.domain.states import StopReason
+from runs.models import InboxEvent
 from tests.console import rows
 from tests.people import person
 
@@ -109,3 +110,60 @@ def test_somebody_without_a_role_learns_nothing_about_which_runs_exist() -> None
     there = client.post(f"/runs/{run.pk}/claim/").status_code
     not_there = client.post("/runs/00000000-0000-0000-0000-000000000000/claim/").status_code
     assert there == not_there == 403
+
+
+@pytest.mark.parametrize("digest", ["\x00", "a\x00b", "f" * 10_000])
+def test_a_chosen_plan_that_is_none_is_refused_by_itself(digest: str) -> None:
+    run = rows.proposed("B456", person("alice"))
+    answer = signed_in("bob").post("/approvals/together/", {"plan": [f"{run.pk}.{digest}"]})
+    assert "1 was refused" in answer.content.decode()
+
+
+@pytest.mark.parametrize("stop", ["9" * 5000, "1" * 10, "٣", "-1", ""])
+def test_a_stop_that_is_no_number_is_taken_for_none(stop: str) -> None:
+    run = rows.uncertain("B456", person("alice"))
+    form = {"do": "reconcile", "run": [run.pk], "shown": [f"{run.pk}.x-{stop}"]}
+    assert signed_in("alice").post("/queue/bulk/", form).status_code == 200
+
+
+@pytest.mark.parametrize("back", ["/runs/\nSet-Cookie: a=b", "/approvals/\n", "/\x00", "/\r\n\r\n<b>", "/é"])
+def test_where_a_form_came_from_is_an_address_and_nothing_more(back: str) -> None:
+    run, client = rows.uncertain("B456", person("alice")), signed_in("alice")
+    answer = client.post(f"/runs/{run.pk}/events/reconcile_requested/form/", {"back": back})
+    assert answer.status_code == 200
+    assert answer.headers["HX-Redirect"].isprintable()
+    assert answer.headers["HX-Redirect"].isascii()
+    assert InboxEvent.objects.get().run == run
+
+
+def test_what_is_sent_from_the_approvals_to_a_run_without_a_card_leads_back_there() -> None:
+    run = rows.run("B456", person("alice"), StopReason.FACTS_MISSING)
+    form = {"back": "/approvals/", "reason": "No longer wanted."}
+    answer = signed_in("alice").post(f"/runs/{run.pk}/events/cancel_requested/form/", form)
+    assert (answer.status_code, answer.headers["HX-Redirect"]) == (200, "/approvals/")
+
+
+@pytest.mark.parametrize(
+    "at", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026-01-01T00:00:00", "\x00"]
+)
+@pytest.mark.parametrize("page", ["/approvals/", "/approvals/list/"])
+def test_a_damaged_place_among_the_approvals_is_a_bad_request(at: str, page: str) -> None:
+    rows.proposed("B456", person("alice"))
+    after = f"{at}~00000000-0000-0000-0000-000000000000"
+    assert signed_in("bob").get(f"{page}?" + urlencode({"after": after})).status_code == 400
+
+
+def test_what_a_form_says_it_has_seen_cannot_turn_the_page_around() -> None:
+    run = rows.uncertain("B456", person("alice"))
+    form = {"statement": "Said.", "reference": "mail 1", "seen": "\u202elive/\u202e<b>/\u202e"}
+    answer = signed_in("alice").post(f"/runs/{run.pk}/events/evidence_supplied/", form)
+    assert answer.status_code == 409
+    assert "\u202e" not in answer.content.decode()
+
+
+def test_a_search_is_text_and_no_pattern() -> None:
+    rows.uncertain("B456", person("alice"))
+    client = signed_in("alice")
+    for text in ("%", "_", "B%6", "B_56", ".*", "(B|C)+", "' OR 1=1 --", "\\"):
+        assert "of order B456" not in client.get("/?" + urlencode({"q": text})).content.decode(), text
+    assert "of order B456" in client.get("/?" + urlencode({"q": "b45"})).content.decode()

@@ -1,6 +1,7 @@
 """The same action on many cases, each on its own: every one goes through the same door as a single one, in its own
 transaction, and is answered for by itself. Decisions about writes are not among these."""
 
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from takeover.console.queue.screen import stamps
 from takeover.console.queue.taking import assigned, somebody
 
 MOST = 100
+STOP = re.compile(r"-([0-9]{1,9})\Z")  # with which the stamp of a row ends
 
 Action = Callable[[Run, User], str]  # says what was done; raises Refused
 
@@ -96,8 +98,8 @@ def _action(name: str, request: HttpRequest, shown: dict[uuid.UUID, str]) -> Act
     if name == "assign":
         return partial(_assign, to=somebody(request))
     if name == "reconcile":
-        ends = {run_id: stamp.rpartition("-")[2] for run_id, stamp in shown.items()}
-        return partial(_ask_again, stretches={run_id: int(end) for run_id, end in ends.items() if end.isdecimal()})
+        ends = {run_id: STOP.search(stamp) for run_id, stamp in shown.items()}
+        return partial(_ask_again, stretches={run_id: int(end[1]) for run_id, end in ends.items() if end})
     return {"claim": _claim, "release": _release}[name]
 
 
