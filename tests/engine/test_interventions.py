@@ -1,11 +1,9 @@
 """The one door for writes from above: what it accepts, what it refuses, and that a refusal changes nothing."""
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from runs.domain.errors import Failure
 from runs.domain.proposals import Act
@@ -17,29 +15,7 @@ from runs.workflows.refund_request import WORKFLOW as REFUND
 from tests.engine.conftest import Engine
 from tests.engine.library import Library
 from tests.people import person
-
-
-def at_once(*calls: Callable[[], Any]) -> list[Any]:
-    """Make the calls in threads that start together; a refusal is returned like a result."""
-    gate = threading.Barrier(len(calls))
-    results: list[Any] = [None] * len(calls)
-
-    def attempt(place: int, call: Callable[[], Any]) -> None:
-        try:
-            gate.wait(5)
-            results[place] = call()
-        except Refused as refused:
-            results[place] = refused
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=attempt, args=pair) for pair in enumerate(calls)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    return results
-
+from tests.threads import at_once
 
 # Starting
 
