@@ -58,7 +58,9 @@ def answer(run_id: UUID) -> None:
         return
     seen = _look(held, waiting)
     plan = redact(clean(asdict(seen.effect.plan)), known_secrets(), held.identifiers()) if seen.effect else {}
-    Glance.objects.filter(pk=run_id, taken_at=glance.taken_at).update(
+    # By now somebody may have asked about another plan, of which this says nothing.
+    still_asked = Glance.objects.filter(pk=run_id, taken_at=glance.taken_at, plan_digest=glance.plan_digest)
+    still_asked.update(
         read_at=Now(),
         finding=seen.finding,
         difference=plan.get("difference", []),

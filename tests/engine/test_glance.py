@@ -236,3 +236,22 @@ def test_secrets_in_what_was_read_are_not_kept(
     )
 
     assert "demo-key" not in look_at(run).says
+
+
+def test_what_was_read_about_one_plan_is_never_the_answer_about_another(
+    waiting: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(*asked: Any) -> glance.Seen:
+        seen = look(*asked)
+        Glance.objects.update(asked_at="2000-01-01T00:00Z")
+        glances.look_at(waiting, "0" * 64)  # it was replaced meanwhile, and somebody looks at the new one
+        return seen
+
+    look = glance._look
+    monkeypatch.setattr(glance, "_look", slowly)
+
+    look_at(waiting)
+
+    asked_now = glances.last_at(waiting, "0" * 64)
+    assert asked_now
+    assert (asked_now.finding, asked_now.is_answered) == ("", False)
