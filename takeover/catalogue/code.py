@@ -13,7 +13,7 @@ from takeover.catalogue.said import RECORD, Said
 KEYWORDS = {
     **dict.fromkeys(("_", "gettext", "lazy", "gettext_lazy", "gettext_noop"), None),
     **dict.fromkeys(("ngettext", "ngettext_lazy"), (1, 2)),
-    **dict.fromkeys(("pgettext", "pgettext_lazy"), ((1, "c"), 2)),
+    **dict.fromkeys(("pgettext", "pgettext_lazy", "noun"), ((1, "c"), 2)),
     "npgettext": ((1, "c"), 2, 3),
 }
 

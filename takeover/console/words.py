@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 from django.utils.translation import pgettext
+from django.utils.translation import pgettext_lazy as noun
 
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
@@ -124,6 +125,16 @@ DIMENSION = {
     Dimension.CALLBACK_CHECKS: lazy("Callback checks"),
     Dimension.WALL_TIME: lazy("Time"),
     Dimension.COST: lazy("Cost"),
+}
+
+NOUN = {  # what stands by itself where the record names a thing
+    "order": noun("noun", "order"),
+    "market": noun("noun", "market"),
+    "competitors": noun("noun", "competitors"),
+    "sales": noun("noun", "sales"),
+    "paid": noun("noun", "paid"),
+    "standing": noun("noun", "standing"),
+    "no": noun("number", "no"),
 }
 
 RECOVERY = {

@@ -130,4 +130,4 @@ def test_a_note_whose_text_is_gone_says_so(run: Run, alice: User, signed_in: Sig
     EventText.objects.all().delete()  # as retention does
     told = page(signed_in(alice), run)
     assert "The text is not kept any more." in told
-    assert "Noted; the text is not kept any more." in told
+    assert "A note was made. The text is not kept any more." in told
