@@ -41,6 +41,7 @@ CODES: tuple[Mapping[Any, Any], ...] = (
     words.REASON,
     words.EFFECT,
     words.ANSWER,
+    words.FAILURE,
     words.DIMENSION,
     words.PERMISSION,
     words.ERROR,
