@@ -195,7 +195,10 @@ def new_page(live_site: str, _browser: Browser) -> Iterator[Callable[..., Page]]
 
     def open_page(width: int = 1280, height: int = 800, script: bool = True) -> Page:
         size: ViewportSize = {"width": width, "height": height}
-        context = _browser.new_context(base_url=live_site, viewport=size, java_script_enabled=script)
+        # Without motion, so that no test looks at a colour that is still on its way.
+        context = _browser.new_context(
+            base_url=live_site, viewport=size, java_script_enabled=script, reduced_motion="reduce"
+        )
         context.set_default_timeout(10_000)
         context.on("console", note)
         context.on("weberror", lambda error: complaints.append(str(error.error)))

@@ -31,7 +31,8 @@ def sign_in_by_hand(page: Page, name: str) -> None:
 
 def accessible(page: Page) -> None:
     """Nothing on the page as it stands is against a rule that axe can check."""
-    found = Axe().run(page).response["violations"]
+    # Not preloaded: axe would put what a stylesheet imports into the page as an inline style, which the policy forbids.
+    found = Axe().run(page, options={"preload": False}).response["violations"]
     assert not found, json.dumps([(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found], indent=1)
 
 

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
-from django.contrib.auth.models import Group, Permission, User
+from django.contrib.auth.models import Group, User
 from django.db import transaction
 
 from runs.domain.interventions import ROLES
+from takeover.roles import make_roles
 
 # Fixed and printed at the start, so that a newcomer can sign in at once. The demo answers on the loopback address only;
 # an installation that others can reach is started without it.
@@ -27,17 +28,6 @@ ACCOUNTS = {
     "supervisor": Account("supervisor", "Robin Supervisor"),
     "administrator": Account("administrator", "Alex Administrator"),
 }
-
-
-def make_roles() -> None:
-    """One group for each role, with at least the permissions that the rules give it."""
-    for role, (_, permissions) in ROLES.items():
-        group, _ = Group.objects.get_or_create(name=role)
-        group.permissions.add(
-            *Permission.objects.filter(
-                content_type__app_label="runs", codename__in=[permission.value for permission in permissions]
-            )
-        )
 
 
 @transaction.atomic
