@@ -28,7 +28,7 @@ def marked(folder: Path) -> Iterator[Said]:
 
 # What goes into the record
 
-WORD = re.compile(r"(, )?[A-Za-z][a-z]+")
+WORD = re.compile(r"(, |1 )?[A-Za-z][a-z]+")
 SENTENCE = re.compile(r"[a-z]{2,} |[a-z] [a-z]|[A-Za-z][.?:]$|\}[:;.] \{|\} [a-z]{3,}|[a-z]{3,}: \{")
 NO_SENTENCE = re.compile(r"^[a-z_.:/{}0-9-]+$|^\W*\w{1,3}\W*$|^[a-z]+ $|SELECT|UPDATE|<|^#")
 
