@@ -18,14 +18,32 @@ from runs.workflows import registry
 TIMELINE_SHOWN = 120
 CODES = frozenset({"dimension", "scope"})  # of what is filled in, what was chosen from a list of codes
 TONE_OF_ANSWER: dict[str, str] = {Answer.ACCEPTED: "good", Answer.REJECTED: "bad", Answer.CONTRADICTORY: "bad"}
-# Lines that may hold something of the subject's record, as they are told of somebody who turns out not to be entitled.
-ABOUT_THE_SUBJECT = {
+# What is said of an event whose text is not kept any more, or not shown.
+WITHOUT_TEXT = {
     "stopped": gettext_noop("Stopped."),
-    "approval_asked": gettext_noop("Put up for approval."),
-    "plan_replaced": gettext_noop("The plan was replaced."),
+    "noted": gettext_noop("A note was made."),
+    "write_sent": gettext_noop("A write was sent."),
+    "effect_compensated": gettext_noop("Undone."),
+    "claimed_completion": gettext_noop("The agent said that it was finished."),
     "proposal_refused": gettext_noop("What the agent proposed was not considered."),
     "handed_over": gettext_noop("The task was handed over."),
-    "effect_compensated": gettext_noop("Undone."),
+    "approval_asked": gettext_noop("Put up for approval."),
+    "plan_replaced": gettext_noop("The plan was replaced."),
+    "event_received": gettext_noop("An event came in."),
+    "event_refused": gettext_noop("An event was not carried out."),
+    "event_proposed": gettext_noop("An event was proposed."),
+    "soft_limit_crossed": gettext_noop("A soft limit was crossed."),
+    "step_interrupted": gettext_noop("The worker was lost during a step."),
+    "case_assigned": gettext_noop("The case was given to somebody."),
+}
+# Lines that may hold something of the subject's record, as they are told of somebody who turns out not to be entitled.
+ABOUT_THE_SUBJECT = {
+    "stopped",
+    "approval_asked",
+    "plan_replaced",
+    "proposal_refused",
+    "handed_over",
+    "effect_compensated",
 }
 # Ends for which the rules have nothing to add.
 ENDED: dict[str, tuple[str, str]] = {
@@ -63,11 +81,13 @@ def timeline(
     `in_words` puts a sentence of the record into the language of whoever reads.
     """
     steps, withheld = run.step_rows.order_by("-seq"), run.stop_reason == StopReason.NOT_AUTHORISED
+    workflow = registry.find(run.workflow, run.workflow_version)
+    labels = {name: in_words(tool.label) for name, tool in workflow.tools.items()} if workflow else {}
     if withheld:
-        steps = steps.filter(operation__in=opening_reads(registry.find(run.workflow, run.workflow_version)))
+        steps = steps.filter(operation__in=opening_reads(workflow))
     lines = []
     if shown in STEPS_OF:
-        lines += [_step_line(step, withheld) for step in steps.filter(STEPS_OF[shown])[:TIMELINE_SHOWN]]
+        lines += [_step_line(step, withheld, labels) for step in steps.filter(STEPS_OF[shown])[:TIMELINE_SHOWN]]
     if shown in EVENTS_OF:
         events = run.events.select_related("actor", "text_row").filter(EVENTS_OF[shown]).order_by("-id")
         told = [(event, line) for event in events[:TIMELINE_SHOWN] if (line := _event_line(event, name_of, in_words))]
@@ -75,9 +95,9 @@ def timeline(
     return sorted(lines, key=lambda line: (line["at"], line["order"]), reverse=True)
 
 
-def _step_line(step: Step, withheld: bool) -> dict[str, Any]:
+def _step_line(step: Step, withheld: bool, labels: Mapping[str, str]) -> dict[str, Any]:
     tones = {StepStatus.DONE: TONE_OF_ANSWER.get(step.code, "plain"), StepStatus.INTENT: "plain"}
-    operation = step.operation.replace("_", " ").capitalize()
+    operation = labels.get(step.operation) or step.operation.replace("_", " ").capitalize()
     return {
         "at": step.settled_at or step.started_at,
         "order": step.seq * 10,
@@ -164,15 +184,14 @@ def _event_line(event: Event, name_of: Callable[[User], str], in_words: Callable
         case "soft_limit_crossed":
             says = _("Soft limit crossed: %(spent)s %(dimension)s spent.") % {
                 "spent": content.get("spent"),
-                "dimension": str(content.get("dimension")).replace("_", " "),
+                "dimension": in_words(str(content.get("dimension")).replace("_", " ")),
             }
         case "step_interrupted":
             says, tone = _("The worker was lost during step %(seq)s.") % {"seq": content.get("seq")}, "bad"
         case _:
             return None
-    if not hasattr(event, "text_row"):
-        what = event.kind.replace("_", " ").capitalize()
-        says, quote = _("%(what)s; the text is not kept any more.") % {"what": what}, ""
+    if not hasattr(event, "text_row") and event.kind in WITHOUT_TEXT:
+        says, quote = _("%(what)s The text is not kept any more.") % {"what": _(WITHOUT_TEXT[event.kind])}, ""
     return {
         "at": event.at,
         "order": event.pk,
@@ -200,8 +219,8 @@ def _withheld(event: Event, line: dict[str, Any]) -> dict[str, Any]:
     """The line without what may have been taken from the subject's record."""
     content = event.text_row.content() if hasattr(event, "text_row") else {}
     says_who_may_not = event.kind == "stopped" and content.get("reason") == StopReason.NOT_AUTHORISED
-    about_the_subject = None if says_who_may_not else ABOUT_THE_SUBJECT.get(event.kind)
-    says = _(about_the_subject) if about_the_subject else line["says"]
+    is_about_the_subject = event.kind in ABOUT_THE_SUBJECT and not says_who_may_not
+    says = _(WITHOUT_TEXT[event.kind]) if is_about_the_subject else line["says"]
     return {**line, "says": says, "quote": "", "quote_by": ""}
 
 

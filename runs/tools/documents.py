@@ -101,7 +101,9 @@ def _look_at_digest(folder: Folder, call: Call, until: float) -> Result:
         "cited_by": index.citing(digest),
         "handed_over": _as_data(out),
     }
-    is_there, version = (f"made under {made.key}", made.sha256[:12]) if made else ("not there", "none")
+    is_there, version = "not there", "none"
+    if made:
+        is_there, version = f"made under {made.key}" if made.key else "made by hand", made.sha256[:12]
     entries = len(data["entries"])
     says = (
         f"Digest {digest} is {is_there}, with {entries or 'no'} {'entry' if entries == 1 else 'entries'} in the index"

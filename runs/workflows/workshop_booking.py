@@ -253,7 +253,7 @@ def plan(c: Context, given: Mapping[str, Any]) -> WritePlan:
         target_version=f"event version {event['version']}",
         expected="accepted, with a booking number",
         undo="cancel the booking by its number, before the day of the workshop and while nobody holds a confirmation",
-        risk="one seat less for everybody else" + (f"; {price} are owed" if event["price_minor"] else ""),
+        risk=f"one seat less for everybody else{f'; {price} are owed' if event['price_minor'] else ''}",
         needs_approval=(
             f"the organiser, {readable(event['organiser'])}, decides who is let in at this event"
             if event["admission"] == BY_ORGANISER

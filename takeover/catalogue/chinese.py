@@ -16,6 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "takeover" / "locale" / "zh_Hans" / "LC_MESSAGES"
 SENTENCES, COMPILED = FOLDER / "django.po", FOLDER / "django.mo"
 
+# Where code marks what it says to whoever looks.
+SPEAKING = ("takeover", "runs")
+
 # Where sentences for the record are made. Others of the same folders speak to programmers only.
 RECORDING = (
     "runs/timeline.py",
@@ -44,7 +47,8 @@ MARKUP = re.compile(r"</?\w+[^>]*>")
 def said() -> Iterator[Said]:
     """Everything, the same sentence as often as it is said."""
     yield from templates.sentences(ROOT / "templates")
-    yield from code.marked(ROOT / "takeover")
+    for folder in SPEAKING:
+        yield from code.marked(ROOT / folder)
     labels = list(tables.labels())
     yield from labels
     known = {label.text for label in labels}

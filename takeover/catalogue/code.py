@@ -13,7 +13,7 @@ from takeover.catalogue.said import RECORD, Said
 KEYWORDS = {
     **dict.fromkeys(("_", "gettext", "lazy", "gettext_lazy", "gettext_noop"), None),
     **dict.fromkeys(("ngettext", "ngettext_lazy"), (1, 2)),
-    **dict.fromkeys(("pgettext", "pgettext_lazy"), ((1, "c"), 2)),
+    **dict.fromkeys(("pgettext", "pgettext_lazy", "noun"), ((1, "c"), 2)),
     "npgettext": ((1, "c"), 2, 3),
 }
 
@@ -28,7 +28,7 @@ def marked(folder: Path) -> Iterator[Said]:
 
 # What goes into the record
 
-WORD = re.compile(r"(, )?[A-Za-z][a-z]+")
+WORD = re.compile(r"(, |1 )?[A-Za-z][a-z]+")
 SENTENCE = re.compile(r"[a-z]{2,} |[a-z] [a-z]|[A-Za-z][.?:]$|\}[:;.] \{|\} [a-z]{3,}|[a-z]{3,}: \{")
 NO_SENTENCE = re.compile(r"^[a-z_.:/{}0-9-]+$|^\W*\w{1,3}\W*$|^[a-z]+ $|SELECT|UPDATE|<|^#")
 
@@ -75,5 +75,6 @@ def _is_for_us(node: ast.AST) -> bool:
         return True
     if isinstance(node, ast.Call):
         name = ast.unparse(node.func)
-        return name.startswith(("log.", "logger.", "re.")) or name in {"Wording", "AssertionError"}
+        is_marked = name in KEYWORDS  # shown in the viewer's language, not written into the record
+        return is_marked or name.startswith(("log.", "logger.", "re.")) or name in {"Wording", "AssertionError"}
     return False

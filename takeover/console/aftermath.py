@@ -64,7 +64,7 @@ def _writes(steps: list[Step]) -> list[str]:
         if step.kind == StepKind.WRITE:
             told.append(_("It was sent under key %(key)s.") % {"key": step.operation_key})
         if step.kind in {StepKind.WRITE, StepKind.LOOK_UP} or step.status == StepStatus.FAILED:
-            told.append(step.summary or words.word(step.code, words.ANSWER))
+            told.append(step.summary or words.taken_for(step.code))
     return [sentence for sentence in told if sentence]
 
 

@@ -105,7 +105,7 @@ def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
         "next_look_at": None if run.owner else case["next_look_at"],  # a worker that is at it answers sooner
         "resumes": max(0, run.events.filter(kind="stopped").count() - 1),
         "stretches": stretches(run, case["budgets"]),
-        "timeline": timeline(run, part, desk.name_of, recorded.plain),
+        "timeline": timeline(run, part, desk.name_of, recorded.in_words),
         "part": part,
         "parts": PARTS,
         "notes": notes.shown(run),

@@ -159,7 +159,7 @@ def _form(
         "changed": bool(seen) and seen != now,
         "was": _as_seen(seen),
         "is_now": _as_seen(now),
-        "latest": timeline(run, name_of=desk.name_of, in_words=recorded.plain)[:3] if refusal else [],
+        "latest": timeline(run, name_of=desk.name_of, in_words=recorded.in_words)[:3] if refusal else [],
         "seen": now,
         "answers": plan["plan_digest"] if plan else proposed.pk if proposed else "",
         "proposal": proposed,

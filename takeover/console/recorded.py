@@ -7,8 +7,8 @@ was recorded.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -27,7 +27,11 @@ LONGEST = 2000  # characters; what is longer was not made from a few values
 # What is filled in: one word without spaces, something in quotation marks, or names and numbers with their units. What
 # else stands where a value may stand belongs to another sentence, and a guess would put words into the record's mouth.
 WORD = r"(?:[A-Z0-9(]\S*|\S*[0-9]\S*)"
-VALUE = re.compile(rf"\S+|“[^”]*”|'[^']*'|\"[^\"]*\"|{WORD}(?: (?:of |and |or )?{WORD})*")
+VALUE = re.compile(rf"\S*|“[^”]*”|'[^']*'|\"[^\"]*\"|{WORD}(?: (?:of |and |or )?{WORD})*")
+NUMBER = r"[A-Za-z]{0,3}-?[0-9]+"
+IS_NUMBER, NUMBERS = re.compile(NUMBER), re.compile(rf"{NUMBER}(?:(?:, | and | or ){NUMBER})+")
+BETWEEN = re.compile("(, | and | or )")
+ENDS = {"“": "”", "(": ")"}
 LOOSE = 10  # characters
 MOST_SENTENCES = 12
 DEEPEST = 3  # sentences within sentences
@@ -37,10 +41,14 @@ CODES: tuple[Mapping[Any, Any], ...] = (
     words.REASON,
     words.EFFECT,
     words.ANSWER,
+    words.FAILURE,
     words.DIMENSION,
     words.PERMISSION,
     words.ERROR,
+    words.NOUN,
 )
+# Where a sentence and what was filled in meet: a space between Chinese and Latin, none within Chinese.
+CHINESE, CLOSED_UP, LATIN = re.compile("[\u4e00-\u9fff]"), re.compile("[，。：；！？、（）]"), re.compile("[0-9A-Za-z]")
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,8 @@ def parts(text: str) -> list[Part]:
 
 @lru_cache(maxsize=2048)  # a page that is asked for again shows mostly the same
 def _told(language: str, text: str) -> list[Part] | None:
-    return _phrases(language).tell(text)
+    told = _phrases(language).tell(text)
+    return list(_spaced(told)) if told else None
 
 
 def exact(text: str) -> Part:
@@ -73,6 +82,12 @@ def plain(text: str) -> str:
     return "".join(part.text for part in parts(text)).strip()
 
 
+def in_words(text: str) -> str:
+    """As `plain`, and a code of ours as its word."""
+    is_english = (get_language() or settings.LANGUAGE_CODE) == settings.LANGUAGE_CODE
+    return plain(text) if is_english else _code(text) or plain(text)
+
+
 class Phrase:
     """One sentence with holes, and its translation."""
 
@@ -83,19 +98,28 @@ class Phrase:
         self.longest = max(literals, key=len)
         self.length = sum(map(len, literals))
         around = pairwise([self.first, *self.middle, self.last])
-        self.quoted = [before.endswith("“") and after.startswith("”") for before, after in around]
+        ends = ((ENDS.get(before[-1:], ""), after) for before, after in around)
+        self.ends = [end if end and after.startswith(end) else "" for end, after in ends]  # of what is quoted
         self.says_nothing = not any(sign.isalpha() for literal in literals for sign in literal)
 
     def is_loose(self, values: list[str]) -> bool:
         """Whether it is a word or two beside what may be anything."""
+        if all(IS_NUMBER.fullmatch(value) for value in values):
+            return False
         most = 1 if self.first else 0 if len(values) == 1 else -1  # spaces in a value
         return self.length < LOOSE and any(value.count(" ") > most for value in values)
 
     def takes(self, values: list[str], told: list[list[Part] | None]) -> bool:
-        """Whether each value is one of ours, or can be nothing but a value."""
+        """Whether each value is one of ours, or can be nothing but a value, and it is clear where it begins."""
+        if any(
+            bare in value and not ours
+            for bare, value, ours in zip(self.middle, values[1:], told[1:], strict=True)
+            if bare and not any(sign.isalpha() for sign in bare)
+        ):
+            return False
         return all(
-            ours or (VALUE.fullmatch(value) if not quoted else "”" not in value)
-            for value, ours, quoted in zip(values, told, self.quoted, strict=True)
+            ours or (end not in value if end else VALUE.fullmatch(value))
+            for value, ours, end in zip(values, told, self.ends, strict=True)
         )
 
     def values(self, text: str) -> list[str] | None:
@@ -138,27 +162,40 @@ class Phrases:
             return [Part(known, True)]
         if depth == DEEPEST or not text.strip():
             return None
-        ways = (self._filled_in, self._listed, self._with_more, self._one_by_one)
+        ways = (self._labelled, self._filled_in, self._listed, self._with_more, self._one_by_one)
         return next((told for way in ways if (told := way(text, depth))), None)
 
     def whole(self, text: str) -> str:
         return self._whole.get(text) or self._whole.get(text[:1].lower() + text[1:]) or ""
 
+    def _labelled(self, text: str, depth: int) -> list[Part] | None:
+        """One of ours, and after a colon what is said about it."""
+        label, colon, rest = text.partition(": ")
+        if not colon or not (known := self.whole(label)):
+            return None
+        told = self.tell(rest, depth + 1)
+        if not told and " " in label:  # one word and a colon may be how anybody writes
+            told = [Part(rest, False)]
+        return [Part(f"{known}：", True), *told] if told else None
+
     def _filled_in(self, text: str, depth: int) -> list[Part] | None:
-        """The sentence of which most values are ours too, and among such the longest."""
-        best, most = None, -1
+        """The sentence that leaves the fewest signs untold, and among such the longest; none where two say otherwise."""
+        best: list[Part] | None = None
+        least: tuple[int, int] | None = None  # signs untold, and how long the sentence is
         for phrase in self._by_first_word.get(_first_word(text)) or self._by_first_word[""]:
             values = phrase.values(text)
             if values is None:
                 continue
             told = [self.tell(value, depth + 1) for value in values]
-            if not phrase.takes(values, told):
+            is_told = any(told) or not (phrase.says_nothing or phrase.is_loose(values))
+            if not is_told or not phrase.takes(values, told):
                 continue
-            ours = sum(map(bool, told))
-            if ours > most and (ours or not (phrase.says_nothing or phrase.is_loose(values))):
-                best, most = list(_filled(phrase.translation, values, told)), ours
-            if ours == len(values):
-                break
+            found = list(_filled(phrase.translation, values, told))
+            fit = (_untold(values, told), -phrase.length)
+            if least is None or fit < least:
+                best, least = found, fit
+            elif fit == least and _text(found) != _text(best or []):
+                best = None
         return best
 
     def _listed(self, text: str, depth: int) -> list[Part] | None:
@@ -200,7 +237,51 @@ def _filled(translation: str, values: list[str], told: list[list[Part] | None]) 
             if piece:
                 yield Part(piece, True)
         elif int(piece) < len(values):
-            yield from told[int(piece)] or [Part(values[int(piece)], False)]
+            yield from told[int(piece)] or _value(values[int(piece)])
+
+
+def _value(value: str) -> Iterator[Part]:
+    """What was filled in, as it is; several numbers in a row have words of ours between them."""
+    for number, piece in enumerate(BETWEEN.split(value) if NUMBERS.fullmatch(value) else [value]):
+        yield Part(SEPARATORS[piece], True) if number % 2 else Part(piece, False)
+
+
+def _untold(values: list[str], told: list[list[Part] | None]) -> int:
+    pairs = zip(values, told, strict=True)
+    return sum(
+        len(value) if not parts else sum(len(part.text) for part in parts if not part.is_ours) for value, parts in pairs
+    )
+
+
+def _text(parts: list[Part]) -> str:
+    return "".join(part.text for part in parts)
+
+
+def _spaced(told: list[Part]) -> Iterator[Part]:
+    """The same, with a space between Chinese and Latin where they meet, and none within Chinese."""
+    before, between = Part("", True), ""
+    for part in told:
+        if part.is_ours and not part.text.strip():
+            between += part.text
+            continue
+        gap = _gap(before.text.rstrip()[-1:], part.text.lstrip()[:1])
+        if gap is not None:
+            before, part = _stripped(before, str.rstrip), _stripped(part, str.lstrip)
+        yield from (one for one in (before, Part(between if gap is None else gap, True)) if one.text)
+        before, between = part, ""
+    yield from (one for one in (before, Part(between, True)) if one.text)
+
+
+def _gap(left: str, right: str) -> str | None:
+    """What stands between two signs; None where it may be as it is."""
+    if CHINESE.match(left) and CHINESE.match(right) or CLOSED_UP.match(left) or CLOSED_UP.match(right):
+        return ""
+    meet = CHINESE.match(left) and LATIN.match(right) or LATIN.match(left) and CHINESE.match(right)
+    return " " if meet else None
+
+
+def _stripped(part: Part, strip: Callable[[str], str]) -> Part:
+    return replace(part, text=strip(part.text)) if part.is_ours else part
 
 
 def _first_word(text: str) -> str:

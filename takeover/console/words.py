@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 from django.utils.translation import pgettext
+from django.utils.translation import pgettext_lazy as noun
 
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
@@ -112,6 +113,24 @@ ANSWER = {
     Answer.NOT_EXECUTED: lazy("not executed"),
 }
 
+FAILURE = {  # how a call failed, by the product's own codes
+    "unreachable": lazy("unreachable"),
+    "no_answer": lazy("no answer"),
+    "unavailable": lazy("unavailable"),
+    "rate_limited": lazy("too many calls"),
+    "interrupted": lazy("interrupted"),
+    "credential_refused": lazy("credential refused"),
+    "access_denied": lazy("access denied"),
+    "invalid_input": lazy("invalid input"),
+    "key_reused": lazy("key used for something else"),
+    "not_found": lazy("not found"),
+    "tool_missing": lazy("tool missing"),
+    "invalid_output": lazy("invalid output"),
+    "too_large": lazy("too large"),
+    "refused": lazy("refused"),
+    "unforeseen": lazy("unforeseen"),
+}
+
 DIMENSION = {
     Dimension.STEPS: lazy("Steps"),
     Dimension.MODEL_TURNS: lazy("Model turns"),
@@ -124,6 +143,16 @@ DIMENSION = {
     Dimension.CALLBACK_CHECKS: lazy("Callback checks"),
     Dimension.WALL_TIME: lazy("Time"),
     Dimension.COST: lazy("Cost"),
+}
+
+NOUN = {  # what stands by itself where the record names a thing
+    "order": noun("noun", "order"),
+    "market": noun("noun", "market"),
+    "competitors": noun("noun", "competitors"),
+    "sales": noun("noun", "sales"),
+    "paid": noun("noun", "paid"),
+    "standing": noun("noun", "standing"),
+    "no": noun("number", "no"),
 }
 
 RECOVERY = {
@@ -163,6 +192,11 @@ ERROR = {
 def word(code: str, among: Mapping[Any, Any]) -> str:
     """A stable code in words. A code that nobody has put into words yet is still readable."""
     return str(among.get(code) or code.replace("_", " "))
+
+
+def taken_for(code: str) -> str:
+    """What a call's answer was taken for, or how it failed."""
+    return word(code, {**FAILURE, **ANSWER})
 
 
 def event(name: str) -> str:

@@ -173,7 +173,7 @@ def effect_word(code: str) -> str:
 
 @register.filter
 def answer_word(code: str | None) -> str:
-    return words.word(code, words.ANSWER) if code else ""
+    return words.taken_for(code) if code else ""
 
 
 @register.filter

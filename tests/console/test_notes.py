@@ -132,7 +132,7 @@ def test_a_note_whose_text_is_gone_says_so(run: Run, alice: User, signed_in: Sig
     EventText.objects.all().delete()  # as retention does
     told = page(signed_in(alice), run)
     assert "The text is not kept any more." in told
-    assert "Noted; the text is not kept any more." in told
+    assert "A note was made. The text is not kept any more." in told
 
 
 def test_a_note_that_is_sent_while_the_run_stops_for_somebody_not_entitled_is_not_kept(

@@ -7,6 +7,7 @@ from django.utils import translation
 
 from runs.domain.interventions import CATALOGUE, Standing, why_not
 from runs.domain.states import Move, Outcome, State, StopReason
+from takeover.catalogue import chinese
 from takeover.console import recorded
 from takeover.templatetags import console
 
@@ -61,6 +62,66 @@ def test_a_sentence_is_told_right_or_not_at_all(written: str) -> None:
     told = recorded.parts(written)
     sentences = [part.text.strip() for part in told if not part.is_ours]
     assert all(sentence in recorded.SENTENCE_END.split(written) or " " not in sentence for sentence in sentences), told
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("The receipt names order D041, not M604", "回执写明的订单是 D041，而不是 M604"),
+        ("The customer may act on this order: not entitled", "客户可以处理此订单：无权"),
+        (
+            "What was paid is what was accepted: 89.89 EUR paid, 89.90 EUR accepted",
+            "已付金额与已接受的金额一致：已付 89.89 EUR，已受理 89.90 EUR",
+        ),
+        (
+            "Is participant P-305 at event W201 let in, on 2026-10-24, 40.00 EUR?",
+            "活动 W201 的参加者 P-305 是否准入，2026-10-24，40.00 EUR？",
+        ),
+        ("receipt R790 names order D014 and this operation key", "回执 R790 写明订单 D014 和此操作键"),
+        ("Policies v3 and v4 both claim to be in force on 2026-09-25.", "政策 v3 和 v4 都声称在 2026-09-25 生效。"),
+        ("order version 1, policy v3", "订单第 1 版，政策 v3"),
+        ("one seat less for everybody else; 15.00 EUR are owed", "其他人少一个名额；应付 15.00 EUR"),
+        ("Request R792 is paid", "申请 R792 的状态：已付款"),
+    ],
+)
+def test_chinese_reads_as_if_it_had_been_written_so(written: str, shown: str) -> None:
+    assert recorded.plain(written) == shown
+
+
+# Every sentence of the record that has holes, and kinds of what stands in them.
+PATTERNS = {
+    str(message.id): str(message.string)
+    for message in chinese.kept()
+    if message.context == recorded.CONTEXT and recorded.HOLE.search(str(message.id))
+}
+FILLED_IN = {
+    "numbers": ("Q7701", "K-31", "M45", "B-8802", "T613", "X-94"),
+    "amounts": ("11.10 EUR", "22.20 EUR", "33.30 EUR", "44.40 EUR", "55.50 EUR", "66.60 EUR"),
+    "names": ("alice", "bob", "charlie", "dora", "emil", "frida"),
+    "Chinese": ("王芳", "李雷", "张三", "赵四", "钱五", "孙六"),
+    "quotations": ("“some words”", "“and others”", "“and more”", "“and a few”", "“and so on”", "“and an end”"),
+}
+
+
+@pytest.mark.parametrize("kind", FILLED_IN)
+def test_no_sentence_is_taken_for_another_and_its_values_stay_as_they_are(kind: str) -> None:
+    def fill(pattern: str) -> str:
+        return recorded.HOLE.sub(lambda hole: FILLED_IN[kind][int(hole[1])], pattern)
+
+    told = {pattern: recorded.plain(fill(pattern)) for pattern in PATTERNS}
+    left = {pattern for pattern, shown in told.items() if shown == fill(pattern)}
+    wrong = {
+        fill(pattern): shown
+        for pattern, shown in told.items()
+        if pattern not in left and "".join(shown.split()) != "".join(fill(PATTERNS[pattern]).split())
+    }
+    assert wrong == {}
+    assert len(left) < len(PATTERNS) / 5, "most are recognised"
+
+
+def test_a_text_that_two_sentences_claim_is_left_in_english() -> None:
+    one, other = "\x04".join(("record", "lot {0} of B-2")), "\x04".join(("record", "lot A-1 of {0}"))
+    assert recorded.Phrases({one: "B-2 的批次 {0}", other: "批次 A-1，属于 {0}"}).tell("lot A-1 of B-2") is None
 
 
 def test_what_stays_in_english_is_marked_as_english_and_isolated() -> None:

@@ -10,7 +10,7 @@ from django.utils import timezone, translation
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
 from runs.domain.effects import Answer, EffectState
-from runs.domain.errors import ErrorClass
+from runs.domain.errors import CLASS_OF_CODE, IN_OUR_WORDS, ErrorClass
 from runs.domain.interventions import CATALOGUE, Permission
 from runs.domain.states import Outcome, Recovery, State, StopReason
 from takeover.console import words
@@ -34,6 +34,10 @@ from takeover.templatetags import console
 )
 def test_every_code_has_a_word(codes: type[StrEnum], texts: dict[StrEnum, object]) -> None:
     assert set(texts) == set(codes)
+
+
+def test_every_way_in_which_a_call_fails_has_a_word() -> None:
+    assert set(words.FAILURE) == set(CLASS_OF_CODE) | IN_OUR_WORDS
 
 
 def test_the_same_code_is_another_word_elsewhere() -> None:
