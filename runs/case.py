@@ -4,7 +4,7 @@ One reading for everyone: the engine writes it down with a stop, the console sho
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -34,12 +34,13 @@ NOT_AS_WANTED = set(Answer) - {Answer.ACCEPTED}
 BROKEN_OFF = {StepStatus.FAILED, StepStatus.INTERRUPTED}
 
 
-def read(run: Run) -> dict[str, Any]:
-    """The package on what is recorded now."""
+def read(run: Run, latest_steps: Sequence[Step] | None = None) -> dict[str, Any]:
+    """The package on what is recorded now. `latest_steps`: the newest first, from whoever has read them already."""
     facts = {row.name: row.value() for row in run.facts.all()}
     effects = [row.value() for row in run.effects.all()]
-    steps = list(run.step_rows.order_by("-seq")[:STEPS_SHOWN])[::-1]
-    return package(run, facts, effects, run.ledger, [step_as_json(step) for step in steps], timezone.now())
+    latest = run.step_rows.order_by("-seq") if latest_steps is None else latest_steps
+    steps = [step_as_json(step) for step in reversed(latest[:STEPS_SHOWN])]
+    return package(run, facts, effects, run.ledger, steps, timezone.now())
 
 
 def context_of(run: Run, facts: Mapping[str, Fact], effects: Iterable[Effect], now: datetime) -> Context:

@@ -1,6 +1,6 @@
 """What happened to a run, told as sentences."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -70,29 +70,43 @@ SENTENCES = ("says", "why", "rule", "changed", "source")
 OF_AN_AGENT = ("claimed_completion", "handed_over")
 
 
+def latest_steps(run: Run) -> list[Step]:
+    """As many as the whole story tells, newest first."""
+    return list(run.step_rows.order_by("-seq")[:TIMELINE_SHOWN])
+
+
 def timeline(
     run: Run,
     shown: str = "all",
     name_of: Callable[[User], str] = User.get_username,
     in_words: Callable[[str], str] = str,
+    latest: Iterable[Step] | None = None,
 ) -> list[dict[str, Any]]:
     """What happened, newest first, as sentences. `quote` is text that somebody else wrote and nobody vouches for.
 
-    `in_words` puts a sentence of the record into the language of whoever reads.
+    `in_words` puts a sentence of the record into the language of whoever reads; `latest` are the `latest_steps`, from
+    whoever has read them already.
     """
-    steps, withheld = run.step_rows.order_by("-seq"), run.stop_reason == StopReason.NOT_AUTHORISED
+    withheld = run.stop_reason == StopReason.NOT_AUTHORISED
     workflow = registry.find(run.workflow, run.workflow_version)
     labels = {name: in_words(tool.label) for name, tool in workflow.tools.items()} if workflow else {}
-    if withheld:
-        steps = steps.filter(operation__in=opening_reads(workflow))
-    lines = []
-    if shown in STEPS_OF:
-        lines += [_step_line(step, withheld, labels) for step in steps.filter(STEPS_OF[shown])[:TIMELINE_SHOWN]]
+    if latest is None or shown != "all" or withheld:
+        latest = _steps(run, shown, withheld)
+    lines = [_step_line(step, withheld, labels) for step in latest]
     if shown in EVENTS_OF:
         events = run.events.select_related("actor", "text_row").filter(EVENTS_OF[shown]).order_by("-id")
         told = [(event, line) for event in events[:TIMELINE_SHOWN] if (line := _event_line(event, name_of, in_words))]
         lines += [_withheld(event, line) if withheld else line for event, line in told]
     return sorted(lines, key=lambda line: (line["at"], line["order"]), reverse=True)
+
+
+def _steps(run: Run, shown: str, withheld: bool) -> Iterable[Step]:
+    if shown not in STEPS_OF:
+        return ()
+    steps = run.step_rows.filter(STEPS_OF[shown]).order_by("-seq")
+    if withheld:
+        steps = steps.filter(operation__in=opening_reads(registry.find(run.workflow, run.workflow_version)))
+    return steps[:TIMELINE_SHOWN]
 
 
 def _step_line(step: Step, withheld: bool, labels: Mapping[str, str]) -> dict[str, Any]:

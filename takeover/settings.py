@@ -94,6 +94,7 @@ if owner := env.text("OWNER_DATABASE_URL"):
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = env.text("REDIS_URL", "redis://localhost:6379/0")
 
+AUTHENTICATION_BACKENDS = ["takeover.console.people.People"]
 PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.Argon2PasswordHasher",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",

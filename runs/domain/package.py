@@ -366,8 +366,10 @@ def fold(package: Mapping[str, Any]) -> dict[str, Any]:
     Takes plain JSON data with an empty or an earlier `folded`, and changes nothing of it. What is short stays, so a
     package of very many short parts can remain above the limit.
     """
+    over = size(package) - LIMIT
+    if over <= 0:
+        return dict(package)
     folded = deepcopy(dict(package))
-    over = size(folded) - LIMIT
     known = {entry["field"] for entry in folded["folded"]}
     parts = [(path, part) for pattern in FOLDABLE for path, part in _parts(folded, pattern)]
     for path, part in sorted(parts, key=lambda found: (-size(found[1]), _pointer(found[0]))):

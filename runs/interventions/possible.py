@@ -1,6 +1,7 @@
 """What a person may send to a run now, and what stands against it."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from django.contrib.auth.models import User
@@ -32,9 +33,13 @@ class PossibleFollowUp:
     why_not: str
 
 
-def possible_events(run: Run, by: User) -> list[PossibleEvent]:
-    """Every event of the catalogue with why this person cannot send it now; an empty reason means that they can."""
-    stands, proposed = case.standing(run), _proposed(run)
+def possible_events(run: Run, by: User, proposed: Mapping[str, InboxEvent] | None = None) -> list[PossibleEvent]:
+    """Every event of the catalogue with why this person cannot send it now; an empty reason means that they can.
+
+    Whoever has read the `proposals` hands them on.
+    """
+    stands = case.standing(run)
+    proposed = proposals(run) if proposed is None else proposed
     return [
         PossibleEvent(kind, _why_not(kind, run, by, stands, proposed.get(kind.move))) for kind in FROM_PEOPLE.values()
     ]
@@ -175,14 +180,10 @@ def _what_changed(run: Run) -> str:
 
 def proposal(kind: EventKind, run: Run) -> InboxEvent | None:
     """What a first person proposed of an event that takes two, while the run has not moved on since."""
-    return _proposed(run).get(kind.move) if kind.takes_two else None
+    return proposals(run).get(kind.move) if kind.takes_two else None
 
 
-def proposals(run: Run) -> list[InboxEvent]:
-    return list(_proposed(run).values())
-
-
-def _proposed(run: Run) -> dict[str, InboxEvent]:
+def proposals(run: Run) -> dict[str, InboxEvent]:
     """The latest proposal of each event, in one query."""
     proposed = run.inbox.filter(result=InboxEvent.Result.PROPOSED, stretch=run.stretch)
     latest = {event.name: event for event in proposed.select_related("actor").order_by("id")}

@@ -1,6 +1,6 @@
 """What may be done about a run: each event of the catalogue as a button, behind a form, or forbidden, with why."""
 
-from copy import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,9 @@ from django.utils.translation import ngettext
 from runs.domain.budget import Dimension
 from runs.domain.interventions import EventKind, Permission
 from runs.domain.states import Move
+from runs.interventions.claims import not_theirs
 from runs.interventions.possible import PossibleEvent, possible_events
-from runs.models import Run
+from runs.models import InboxEvent, Run
 from takeover.console import asked_for, desk
 
 KEYS = {Move.RECONCILE_REQUESTED: "r", Move.APPROVAL_GRANTED: "a", Move.APPROVAL_REJECTED: "x"}
@@ -64,11 +65,11 @@ def _concerns(kind: EventKind, person: User) -> bool:
     return desk.may(person, Permission.OPERATE) or desk.may(person, kind.permission)
 
 
-def actions(case: dict[str, Any], run: Run, person: User) -> list[Action]:
+def actions(case: dict[str, Any], run: Run, person: User, proposed: Mapping[str, InboxEvent]) -> list[Action]:
     """Every event of the catalogue for this person, the one that the question asks for first."""
-    events = possible_events(run, person)
-    possible = _possible(events)
-    only_held = _possible(possible_events(_as_if_free(run), person)) - possible if run.is_held() else set()
+    events = possible_events(run, person, proposed)
+    possible = {event.kind.move for event in events if not event.why_not}
+    held = not_theirs(run, person)
     near = {event["name"] for event in case["allowed_events"]} | asked_for.worth_a_reason(run)
     primary = next((move for move in asked_for.by(run) if move in possible), None)
     found = [
@@ -76,19 +77,9 @@ def actions(case: dict[str, Any], run: Run, person: User) -> list[Action]:
             event,
             run,
             near=event.kind.move in near and _concerns(event.kind, person),
-            only_held=event.kind.move in only_held,
+            only_held=bool(held) and event.why_not == held,  # the last thing that is looked at
             primary=event.kind.move is primary,
         )
         for event in events
     ]
     return sorted(found, key=lambda action: (not action.primary, action.name == Move.CANCEL_REQUESTED))
-
-
-def _possible(events: list[PossibleEvent]) -> set[Move]:
-    return {event.kind.move for event in events if not event.why_not}
-
-
-def _as_if_free(run: Run) -> Run:
-    free = copy(run)
-    free.held_until = None
-    return free

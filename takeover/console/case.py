@@ -5,6 +5,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.db.models import prefetch_related_objects
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -23,7 +24,7 @@ from runs.interventions import notes as writing_notes
 from runs.interventions.possible import possible_follow_ups, proposals, standing_of
 from runs.interventions.refusals import Refused
 from runs.models import InboxEvent, Run, Seal
-from runs.timeline import SHOWN, timeline
+from runs.timeline import SHOWN, latest_steps, timeline
 from takeover.console import aftermath, desk, notes, recorded
 from takeover.console.actions import actions
 from takeover.console.glance import looked_at, undecided
@@ -76,13 +77,16 @@ def _budgets(case: dict[str, Any]) -> list[dict[str, Any]]:
 
 def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
     """Everything that the body of the page shows, with one `part` of the story."""
-    case = cases.read(run)
+    prefetch_related_objects([run], "facts")
+    steps = latest_steps(run)
+    case = cases.read(run, steps)
     inbox = list(run.inbox.order_by("-id").select_related("actor")[:20])
     pending = [event for event in inbox if not event.result]
     # What a service said too late is on record, and nobody here was waiting for it.
     last = next((event for event in inbox if event.actor_id and event.result not in {"", PROPOSED}), None)
     not_done = last if last and last.result == REFUSED_AFTERWARDS and last.settled_at else None
-    everything = actions(case, run, person)
+    proposed = proposals(run)
+    everything = actions(case, run, person, proposed)
     forbidden = [action for action in everything if action.why_not and action.near]
     follow_ups = possible_follow_ups(run) if desk.may(person, Permission.START) else []
     waiting, effects, part = undecided(case), _effects(case, run), part if part in SHOWN else "all"
@@ -90,7 +94,7 @@ def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
         "run": run,
         "case": case,
         "pending": pending,
-        "proposed": proposals(run),
+        "proposed": proposed.values(),
         "not_carried_out": not_done if not pending else None,
         "aftermath": aftermath.of(run, last, person) if not pending else None,
         "offered": [action for action in everything if not action.why_not],
@@ -105,7 +109,7 @@ def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
         "next_look_at": None if run.owner else case["next_look_at"],  # a worker that is at it answers sooner
         "resumes": max(0, run.events.filter(kind="stopped").count() - 1),
         "stretches": stretches(run, case["budgets"]),
-        "timeline": timeline(run, part, desk.name_of, recorded.in_words),
+        "timeline": timeline(run, part, desk.name_of, recorded.in_words, steps),
         "part": part,
         "parts": PARTS,
         "notes": notes.shown(run),

@@ -148,7 +148,11 @@ def _find_shared_names() -> frozenset[str]:
 
 
 def role_of(person: User) -> str:
-    return ", ".join(sorted(words.role(group.name) for group in person.groups.all()))
+    """Their roles in words. Whoever is signed in has them at hand."""
+    names = getattr(person, "roles", None)
+    if names is None:
+        names = [group.name for group in person.groups.all()]
+    return ", ".join(sorted(map(words.role, names)))
 
 
 class UpTo(Subquery):

@@ -179,7 +179,7 @@ class Phrases:
         return [Part(f"{known}：", True), *told] if told else None
 
     def _filled_in(self, text: str, depth: int) -> list[Part] | None:
-        """The sentence that leaves the fewest signs untold, and among such the longest; none where two say otherwise."""
+        """The sentence that leaves the fewest signs untold, the longest among such; none where two say otherwise."""
         best: list[Part] | None = None
         least: tuple[int, int] | None = None  # signs untold, and how long the sentence is
         for phrase in self._by_first_word.get(_first_word(text)) or self._by_first_word[""]:
@@ -274,9 +274,9 @@ def _spaced(told: list[Part]) -> Iterator[Part]:
 
 def _gap(left: str, right: str) -> str | None:
     """What stands between two signs; None where it may be as it is."""
-    if CHINESE.match(left) and CHINESE.match(right) or CLOSED_UP.match(left) or CLOSED_UP.match(right):
+    if (CHINESE.match(left) and CHINESE.match(right)) or CLOSED_UP.match(left) or CLOSED_UP.match(right):
         return ""
-    meet = CHINESE.match(left) and LATIN.match(right) or LATIN.match(left) and CHINESE.match(right)
+    meet = (CHINESE.match(left) and LATIN.match(right)) or (LATIN.match(left) and CHINESE.match(right))
     return " " if meet else None
 
 

@@ -275,9 +275,12 @@ def spell_due(left: timedelta) -> str:
 
 def visible(text: object) -> str:
     """`text` with every character shown that could hide or turn around what stands beside it."""
+    shown = str.__str__(str(text))  # plain text, also of what calls itself safe
+    if shown.isprintable():  # as nearly all of it
+        return shown
     return "".join(
         f"[U+{ord(sign):04X}]"
         if unicodedata.category(sign) in {"Cc", "Cf", "Zl", "Zp"} and sign not in "\n\t"
         else sign
-        for sign in str(text)
+        for sign in shown
     )

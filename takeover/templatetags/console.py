@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format, number_format
-from django.utils.html import format_html, format_html_join
+from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import pgettext
 
@@ -264,8 +264,8 @@ register.filter("visible", words.visible)
 @register.filter("recorded")
 def show_recorded(text: object) -> SafeString:
     """A sentence of the record, in the viewer's language as far as it is one of ours; the rest is marked as English."""
-    shown = ((part, words.visible(part.text)) for part in recorded.parts(str(text)))
-    return format_html_join("", "{}", ((_as_recorded(part, seen),) for part, seen in shown))
+    parts = recorded.parts(str(text))
+    return SafeString("".join([conditional_escape(_as_recorded(part, words.visible(part.text))) for part in parts]))
 
 
 def _as_recorded(part: recorded.Part, shown: str) -> str:

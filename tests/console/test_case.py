@@ -255,7 +255,7 @@ def test_the_number_of_queries_does_not_grow_with_the_history(
         rows.step(run, seq, "read", "read_order", "The order service answered.")
         rows.event(run, "event_received", alice, name="evidence_supplied", payload={"statement": "I saw it"})
     client = signed_in(alice)
-    with django_assert_max_num_queries(22):
+    with django_assert_max_num_queries(17):
         client.get(f"/runs/{run.pk}/")
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -202,7 +203,13 @@ def test_what_is_done_to_many_cases_is_answered_in_chinese(
     cases: list[Run], alice: User, bob: User, in_chinese: SignIn
 ) -> None:
     client, chosen = in_chinese(alice), [run.pk for run in cases]
-    given = [{"do": "claim"}, {"do": "release"}, {"do": "reconcile"}, {"do": "assign", "to": bob.pk}, {"do": "x"}]
+    given: list[dict[str, Any]] = [
+        {"do": "claim"},
+        {"do": "release"},
+        {"do": "reconcile"},
+        {"do": "assign", "to": bob.pk},
+        {"do": "x"},
+    ]
     answers = [client.post("/queue/bulk/", {**what, "run": chosen}) for what in given]
     answers += [client.post("/queue/bulk/", {"do": "claim"}), client.get("/?tab=open&reason=no_progress&age=1h&who=me")]
     for form in ({"name": "退款", "query": "who=me"}, {"name": "", "query": ""}, {"name": "退款", "query": ""}):

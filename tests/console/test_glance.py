@@ -163,7 +163,7 @@ def test_a_proposal_costs_a_page_two_more_queries(
     run: Run, bob: User, signed_in: SignIn, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     client = signed_in(bob)
-    with django_assert_max_num_queries(25):
+    with django_assert_max_num_queries(20):
         client.get(f"/runs/{run.pk}/")
-    with django_assert_max_num_queries(17):
+    with django_assert_max_num_queries(14):
         client.get(f"/runs/{run.pk}/{of(run)}")

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import pytest
 from django.utils import timezone, translation
+from django.utils.safestring import SafeString
 
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
@@ -145,3 +146,9 @@ def test_an_instant_is_given_exactly_in_chinese(in_chinese: None) -> None:
     at = timezone.localtime(datetime(2020, 9, 25, 22, 4, 5, tzinfo=UTC))
     assert console.exactly(at) == "2020年9月26日 06:04:05 Asia/Shanghai (UTC+08:00)"
     assert console.spell_clock(at) == "2020年9月26日 06:04"
+
+
+def test_what_is_shown_visibly_is_plain_text_whatever_it_says_of_itself() -> None:
+    said = words.visible(SafeString("<b>Paid</b>"))
+    assert (said, type(said)) == ("<b>Paid</b>", str)
+    assert console.show_recorded(SafeString("<b>Paid</b>")) == "&lt;b&gt;Paid&lt;/b&gt;"

@@ -107,5 +107,5 @@ def test_the_screen_asks_a_small_number_of_questions(
 ) -> None:
     client = signed_in(alice)
     client.get("/you/")
-    with django_assert_num_queries(8):  # type: ignore[attr-defined]
+    with django_assert_num_queries(5):  # type: ignore[attr-defined]
         client.get("/you/")

@@ -69,7 +69,14 @@ def queue_news(request: HttpRequest) -> HttpResponse:
     still = set(part.filter(pk__in=list(shown)).values_list("pk", flat=True))
     runs = list(Run.objects.filter(pk__in=list(shown)).select_related("holder"))
     changed = [row for row in rows(runs, person, still=still) if row.stamp != shown[row.run.pk]]
-    news = {"place": place, "came": came, "since": since, "changed": changed, "list_query": place.query()}
+    news = {
+        "place": place,
+        "back": place.here(),
+        "came": came,
+        "since": since,
+        "changed": changed,
+        "list_query": place.query(),
+    }
     return render(request, "queue.html#news", news)
 
 
@@ -90,6 +97,7 @@ def _context(place: Place, person: User, since: datetime | None = None) -> dict[
     fields = place.fields()
     return {
         "place": place,
+        "back": place.here(),
         "tabs": [(tab, place.address(tab=name, sort="")) for name, tab in desk.TABS.items()],
         "fields": fields,
         "chips": place.chips(fields),

@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
@@ -38,7 +39,7 @@ def claim_row(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     except Refused as no:
         refusal, status = no.message, no.status
     row = rows([Run.objects.select_related("holder").get(pk=run_id)], person)[0]
-    return render(request, "_row.html", {"row": row, "refusal": refusal}, status=status)
+    return render(request, "_row.html", {"row": row, "refusal": refusal, "back": reverse("queue")}, status=status)
 
 
 @require_POST
