@@ -1,5 +1,6 @@
 """Approving several proposed writes in one go: each is sent by itself, for its own digest, and fails by itself."""
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
@@ -12,6 +13,8 @@ from runs.interventions.refusals import Refused, get_run, refuse
 from runs.models import Effect, Run
 from runs.workflows import registry
 from runs.workflows.definition import Writing
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,12 @@ def may_go_together(run: Run, effect: Effect) -> bool:
     """Whether the workflow lets this write be approved along with others."""
     workflow = registry.find(run.workflow, run.workflow_version)
     operation = workflow.operations.get(effect.operation) if workflow else None
-    return isinstance(operation, Writing) and operation.together(effect.value().plan)
+    try:
+        return isinstance(operation, Writing) and bool(operation.together(effect.value().plan))
+    except Exception:
+        # A list of approvals must not fail for one of them, whose plan an earlier version may have made.
+        log.exception("Whether the write of run %s may go together with others could not be said", run.pk)
+        return False
 
 
 def approve(pairs: Iterable[str], by: User) -> list[Result]:

@@ -1,15 +1,14 @@
 """Approvals: proposed writes that wait for a decision, the most urgent first, each decided on its own card."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.exceptions import BadRequest
-from django.db.models import Count, F, Q
+from django.db.models import Count, Q, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -23,11 +22,10 @@ from runs.domain.states import Move, State
 from runs.interventions import together
 from runs.interventions.possible import decisions
 from runs.models import Effect, InboxEvent, Run
-from runs.models.run import RunQuerySet
 from takeover.console import desk, words
-from takeover.console.queue.paging import instant
+from takeover.console.queue.paging import ORDERS, page
+from takeover.console.queue.screen import stamps
 
-PAGE = 30
 MOST_SHOWN = 90  # cards that an open page follows: what is decided stays in its place, what is new comes after it
 STAMP = len(f"{uuid.UUID(int=0)}.") + 12
 
@@ -81,9 +79,9 @@ class Proposal:
         return self.pair[:STAMP]
 
 
-def proposals(runs: RunQuerySet, person: User, known: Mapping[uuid.UUID, str] = MappingProxyType({})) -> list[Proposal]:
-    """A card for each run. `known`: what a page shows already, by run; the others are new to it."""
-    found = list(runs.select_related("requester", "holder").prefetch_related("effects"))
+def proposals(found: list[Run], person: User, known: Mapping[uuid.UUID, str] = MappingProxyType({})) -> list[Proposal]:
+    """A card for each of these. `known`: what a page shows already, by run; the others are new to it."""
+    prefetch_related_objects(found, "effects")
     said = _said(found)
     return [
         Proposal(
@@ -137,29 +135,11 @@ class Place:
         query = self.query()
         return f"?{query}" if query else ""
 
-    def runs(self) -> RunQuerySet:
-        found = Run.objects.awaiting_approval().order_by(F("answer_by").asc(nulls_last=True), "id")
+    def page(self) -> tuple[list[Run], str]:
+        """The runs of this page, the most urgent first, and where the next one begins (empty: nowhere)."""
+        found = Run.objects.awaiting_approval().select_related("requester")
         found = found.filter(workflow=self.workflow) if self.workflow else found
-        return found.filter(_behind(*_read_cursor(self.after))) if self.after else found
-
-
-def _cursor(run: Run) -> str:
-    return f"{run.answer_by.isoformat() if run.answer_by else ''}~{run.pk}"
-
-
-def _read_cursor(cursor: str) -> tuple[datetime | None, uuid.UUID]:
-    at, _tilde, number = cursor.partition("~")
-    try:
-        return instant(at) if at else None, uuid.UUID(number)
-    except ValueError:
-        raise BadRequest(_("The address of this page is damaged. Start at the first page.")) from None
-
-
-def _behind(due: datetime | None, number: uuid.UUID) -> Q:
-    """What sorts after that place, where no due time sorts last."""
-    if due is None:
-        return Q(answer_by__isnull=True, pk__gt=number)
-    return Q(answer_by__gt=due) | Q(answer_by__isnull=True) | Q(answer_by=due, pk__gt=number)
+        return page(found, ORDERS["urgency"], self.after, all_stopped=False)
 
 
 # Views
@@ -170,11 +150,10 @@ def _behind(due: datetime | None, number: uuid.UUID) -> Q:
 def approvals(request: HttpRequest) -> HttpResponse:
     person, place = desk.visitor(request), Place.of(request)
     by_workflow = Run.objects.awaiting_approval().values_list("workflow").annotate(n=Count("pk")).order_by("workflow")
-    shown = proposals(place.runs()[: PAGE + 1], person)
-    more = len(shown) > PAGE
-    context = _context(place, shown[:PAGE]) | {
+    runs, behind = place.page()
+    context = _context(place, proposals(runs, person)) | {
         "workflows": [(name, words.workflow(name), number) for name, number in by_workflow],
-        "next": place.query(after=_cursor(shown[PAGE - 1].run)) if more else "",
+        "next": place.query(after=behind) if behind else "",
     }
     return render(request, "approvals.html", context)
 
@@ -184,16 +163,15 @@ def approvals(request: HttpRequest) -> HttpResponse:
 def approvals_list(request: HttpRequest) -> HttpResponse:
     """The list alone, asked for again whenever a run changed. What the page shows stays where it is, decided or not."""
     person, place = desk.visitor(request), Place.of(request)
-    try:
-        stamps = [stamp.partition(".") for stamp in request.GET.getlist("shown")[:MOST_SHOWN] if stamp]
-        known = {uuid.UUID(number): digest for number, _dot, digest in stamps}
-    except ValueError:
-        raise BadRequest(_("This is no list of runs.")) from None
-    waiting = [] if len(known) >= MOST_SHOWN else place.runs().values_list("pk", flat=True)[:PAGE]
-    wanted = list(dict.fromkeys([*known, *waiting]))
-    found = proposals(Run.objects.filter(pk__in=wanted), person, known)
-    order = {number: at for at, number in enumerate(wanted)}
-    return render(request, "approvals.html#list", _context(place, sorted(found, key=lambda card: order[card.run.pk])))
+    known = stamps([stamp for stamp in request.GET.getlist("shown")[:MOST_SHOWN] if stamp])
+    waiting = [] if len(known) >= MOST_SHOWN else place.page()[0]
+    there = {run.pk: run for run in [*_these(known), *waiting]}
+    wanted = [there[number] for number in dict.fromkeys([*known, *there]) if number in there]
+    return render(request, "approvals.html#list", _context(place, proposals(wanted, person, known)))
+
+
+def _these(numbers: Iterable[uuid.UUID]) -> list[Run]:
+    return list(Run.objects.filter(pk__in=list(numbers)).select_related("requester", "holder"))
 
 
 def _context(place: Place, shown: list[Proposal]) -> dict[str, Any]:
@@ -209,7 +187,7 @@ def _context(place: Place, shown: list[Proposal]) -> dict[str, Any]:
 def card(request: HttpRequest, run_id: uuid.UUID, back: str) -> HttpResponse | None:
     """The card of one run as it stands after this person decided, in the place of the card that was there; None for a
     run that never proposed a write, and has none."""
-    shown = proposals(Run.objects.filter(pk=run_id), desk.visitor(request))
+    shown = proposals(_these([run_id]), desk.visitor(request))
     if not shown:
         return None
     answer = render(request, "_proposal.html", {"proposal": shown[0], "back": back, "just_decided": True})

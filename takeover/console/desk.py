@@ -192,8 +192,9 @@ def on_every_page(request: HttpRequest) -> dict[str, Any]:
 def back(request: HttpRequest, run_id: uuid.UUID | None = None) -> str:
     """Where the form was, if it says so and that is here; or else the case, or the queue."""
     here = request.POST.get("back") or request.GET.get("back", "")
-    if url_has_allowed_host_and_scheme(here, allowed_hosts={request.get_host()}, require_https=request.is_secure()):
-        return iri_to_uri(here)  # it may go into a header
+    ours = url_has_allowed_host_and_scheme(here, {request.get_host()}, require_https=request.is_secure())
+    if ours and here.startswith("/"):
+        return iri_to_uri(here)  # it goes into headers
     return reverse("case", args=[run_id]) if run_id else reverse("queue")
 
 

@@ -191,7 +191,12 @@ ERROR = {
 
 def word(code: str, among: Mapping[Any, Any]) -> str:
     """A stable code in words. A code that nobody has put into words yet is still readable."""
-    return str(among.get(code) or code.replace("_", " "))
+    return str(among.get(code) or _as_it_is(code))
+
+
+def _as_it_is(code: str) -> str:
+    """What stands in the place of a code may have been sent in an address or a form."""
+    return visible(code.replace("_", " "))
 
 
 def taken_for(code: str) -> str:
@@ -202,17 +207,17 @@ def taken_for(code: str) -> str:
 def event(name: str) -> str:
     """An event as the catalogue calls it. Services send some that no person can, and those are not in it."""
     kind = CATALOGUE.get(Move(name)) if name in set(Move) else None
-    return _(kind.label) if kind else name.replace("_", " ")
+    return _(kind.label) if kind else _as_it_is(name)
 
 
 def role(name: str) -> str:
     """A role of ours in words; a group that an installation made itself as it is called."""
-    return pgettext("role", name)
+    return visible(pgettext("role", name))
 
 
 def workflow(name: str) -> str:
     found = registry.find(name)
-    return _(found.title) if found else name.replace("_", " ")
+    return _(found.title) if found else _as_it_is(name)
 
 
 def input_fields(run: Run) -> tuple[tuple[str, str], ...]:

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django import template
-from django.contrib.auth.models import User
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format, number_format
@@ -207,11 +206,6 @@ register.filter("person", desk.name_of)
 @register.filter
 def scope_word(name: str, run: Run) -> str:
     return words.scope(name, run)
-
-
-@register.filter
-def person_name(person: User) -> str:
-    return desk.name_of(person)
 
 
 @register.filter

@@ -151,7 +151,7 @@ def uncertain(order: str, requester: User, **values: Any) -> Run:
 def proposed(order: str, requester: User, **values: Any) -> Run:
     """A write that waits for a supervisor."""
     question = f"May a refund of 59.00 EUR be requested for order {order}?"
-    made = run(order, requester, StopReason.APPROVAL_REQUIRED, question=question, **values)
+    made = run(order, requester, StopReason.APPROVAL_REQUIRED, **{"question": question, **values})
     facts(made)
     write(made)
     return made

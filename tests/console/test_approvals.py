@@ -1,4 +1,6 @@
+import base64
 import html
+import json
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from runs.domain.effects import EffectState
 from runs.domain.states import State
 from runs.models import Effect, InboxEvent, Run
-from takeover.console import approvals
+from takeover.console.queue import paging
 from tests.console import rows
 from tests.states import bring, bring_write
 
@@ -139,6 +141,17 @@ def test_nobody_is_led_to_another_site(bob: User, alice: User, signed_in: SignIn
     assert answer.headers["Location"] == f"/runs/{run.pk}/"
 
 
+@pytest.mark.parametrize(("back", "leads_to"), [("nowhere", ""), ("/?q=\n退款", "/?q=%0A%E9%80%80%E6%AC%BE")])
+def test_an_address_that_is_odd_does_not_break_what_was_decided(
+    back: str, leads_to: str, bob: User, alice: User, signed_in: SignIn
+) -> None:
+    run, other = rows.proposed("B456", alice), rows.proposed("C881", alice)
+    by_form = decide(signed_in(bob), run, APPROVE, form=False, back=back)
+    by_script = decide(signed_in(bob), other, APPROVE, form=True, back=back)
+    assert by_form.headers["Location"] == (leads_to or f"/runs/{run.pk}/")
+    assert by_script.headers["HX-Redirect"] == (leads_to or f"/runs/{other.pk}/")
+
+
 def test_the_form_of_a_rejection_opens_in_the_card_and_leads_back(bob: User, alice: User, signed_in: SignIn) -> None:
     run = rows.proposed("B456", alice)
     form = signed_in(bob).get(f"/runs/{run.pk}/events/{REJECT}/form/?back=/approvals/").content.decode()
@@ -195,7 +208,7 @@ def test_a_plan_that_changed_under_an_open_page_cannot_be_approved_there(
 def test_the_list_goes_on_behind_its_last_card(
     bob: User, alice: User, signed_in: SignIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(approvals, "PAGE", 2)
+    monkeypatch.setattr(paging, "PAGE", 2)
     now = timezone.now()
     for number in range(3):
         rows.proposed(f"N{number}", alice, answer_by=now + timedelta(minutes=number))
@@ -245,3 +258,22 @@ def test_the_number_of_queries_does_not_grow(
     known = [shown(run) for run in Run.objects.all()]
     with django_assert_max_num_queries(8):
         client.get("/approvals/list/", {"shown": known})
+
+
+def test_one_that_a_workflow_cannot_judge_takes_no_other_off_the_list(
+    bob: User, alice: User, signed_in: SignIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd, other = rows.proposed("B456", alice), rows.proposed("C881", alice)
+    effect = odd.effects.get()
+    Effect.objects.filter(pk=effect.pk).update(plan=effect.plan | {"params": {}})
+    page = signed_in(bob).get("/approvals/").content.decode()
+    assert f'id="p-{odd.pk}"' in page
+    assert f'id="p-{other.pk}"' in page
+    assert str(odd.pk) in caplog.text
+
+
+def test_a_place_outside_the_calendar_is_refused_in_words(bob: User, alice: User, signed_in: SignIn) -> None:
+    place = json.dumps(["urgency", "0001-01-01T00:00:00+14:00", None, str(rows.proposed("B456", alice).pk)])
+    answer = signed_in(bob).get("/approvals/", {"after": base64.urlsafe_b64encode(place.encode()).decode()})
+    assert answer.status_code == 400
+    assert "Start at the first page." in answer.content.decode()

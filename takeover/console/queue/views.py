@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from runs.domain.interventions import Permission
-from takeover.console import desk
+from takeover.console import desk, words
 from takeover.console.models import NAME_AT_MOST, SavedView
 from takeover.console.queue.place import Place
 from takeover.console.queue.saved import MOST
@@ -79,7 +79,7 @@ def _unfit(name: str) -> str:
 
 
 def _taken(name: str) -> str:
-    return _("Name: you have a view called “%s” already. Choose another name.") % name
+    return _("Name: you have a view called “%s” already. Choose another name.") % words.visible(name)
 
 
 def _with_fault(
