@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from runs.domain.interventions import Permission
 from runs.domain.states import Outcome, State
 from runs.interventions import waking
-from runs.interventions.refusals import Refused, get_run, refuse, require
+from runs.interventions.refusals import Refused, called, get_run, refuse, require
 from runs.models import Event, Run
 
 CLAIM_LASTS = timedelta(minutes=30)
@@ -75,7 +75,7 @@ def assign(run_id: UUID, by: User, to: User) -> str:
     require(by, Permission.OPERATE, "assign", None)
     run = get_run(run_id)
     if not operators().filter(pk=to.pk).exists():
-        says = f"to: {to.get_username()} does not work on the queue; choose somebody who does."
+        says = f"to: {called(to)} does not work on the queue; choose somebody who does."
         refuse(by, "assign", run, "invalid", says, "to")
     with transaction.atomic():
         run = Run.objects.select_for_update(of=("self",)).select_related("holder").get(pk=run.pk)
@@ -85,8 +85,8 @@ def assign(run_id: UUID, by: User, to: User) -> str:
             if before == to:
                 return ""
             Run.objects.filter(pk=run.pk).update(holder=to, held_until=Now() + CLAIM_LASTS)
-            had_it = before.get_username() if before else ""
-            Event.objects.record(run, "case_assigned", by, to=to.get_username(), had_it=had_it)
+            had_it = _on_record(before) if before else ""
+            Event.objects.record(run, "case_assigned", by, to=_on_record(to), had_it=had_it)
             waking.nudge_after_commit(run.pk)
             return had_it
     refuse(by, "assign", run, problem.code, problem.message, status=problem.status)
@@ -102,6 +102,12 @@ def _why_not_assign(run: Run, by: User, holder: User | None) -> Refused | None:
     return Refused("not_yours", "You hand on what you hold; claim the case first.", status=409)
 
 
+def _on_record(person: User) -> str:
+    """Names may be shared and accounts say little to people, so the record has both."""
+    full, account = person.get_full_name(), person.get_username()
+    return f"{full} ({account})" if full else account
+
+
 def operators() -> QuerySet[User]:
     """Who may be given a case."""
     backend = "django.contrib.auth.backends.ModelBackend"
@@ -111,5 +117,5 @@ def operators() -> QuerySet[User]:
 def not_theirs(run: Run, by: User) -> str:
     """Who else holds the case, in a sentence; empty when it is free or their own."""
     if run.is_held() and run.holder_id != by.pk and run.holder and run.held_until:
-        return f"{run.holder.get_username()} holds this case until {run.held_until:%H:%M} UTC."
+        return f"{called(run.holder)} holds this case until {run.held_until:%H:%M} UTC."
     return ""

@@ -13,7 +13,7 @@ from runs.domain.effects import Undecidable, put_up, undecidable
 from runs.domain.interventions import FROM_PEOPLE, PERMITS, EventKind, Permission, Standing, why_not
 from runs.domain.states import Move, State
 from runs.interventions.claims import not_theirs
-from runs.interventions.refusals import Refused
+from runs.interventions.refusals import Refused, called
 from runs.models import InboxEvent, Run
 from runs.workflows import registry
 
@@ -123,10 +123,10 @@ def problem_with(kind: EventKind, run: Run, by: User, answers: str) -> Refused |
         return Refused("held" if held else "not_possible", refusal, "" if held else "event", 409)
     unread = run.inbox.filter(result="").select_related("actor")
     if same := unread.filter(name=kind.move).first():
-        who = same.actor.get_username() if same.actor else "a service"
+        who = called(same.actor) if same.actor else "a service"
         return Refused("already_sent", f"{who} already sent this; it is being carried out.", status=409)
     if kind.answers_plan and (withdrawn := unread.filter(name=Move.CANCEL_REQUESTED).first()):
-        who = withdrawn.actor.get_username() if withdrawn.actor else "somebody"
+        who = called(withdrawn.actor) if withdrawn.actor else "somebody"
         said = f"{who} withdrew this request at {withdrawn.received_at:%H:%M:%S} UTC; there is nothing to decide."
         return Refused("withdrawn", said, status=409)
     return None
@@ -136,7 +136,7 @@ def _unseen(first: InboxEvent | None, by: User, answers: str) -> Refused | None:
     """Who confirms what somebody else proposed names that proposal: to say the same by chance is no confirmation."""
     if not first or not first.actor or first.actor_id == by.pk or answers == str(first.pk):
         return None
-    who, said = first.actor.get_username(), first.payload.get("reason", "")
+    who, said = called(first.actor), first.payload.get("reason", "")
     message = f"{who} proposed this, number {first.pk}: “{said[:200]}” Look at it, and confirm that number."
     return Refused("stale", message, "answers", 409)
 
@@ -167,7 +167,7 @@ def _decision_about(run: Run, digest: str) -> InboxEvent | None:
 
 def _told(decision: InboxEvent) -> str:
     what = "approved" if decision.name == Move.APPROVAL_GRANTED else "rejected"
-    who = decision.actor.get_username() if decision.actor else "somebody"
+    who = called(decision.actor) if decision.actor else "somebody"
     return f"{who} {what} this plan at {decision.received_at:%H:%M:%S} UTC"
 
 

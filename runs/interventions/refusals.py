@@ -27,6 +27,11 @@ def get_run(run_id: UUID | str) -> Run:
         raise Refused("unknown_run", f"There is no run {run_id}.", "run", 404) from None
 
 
+def called(person: User) -> str:
+    """How a sentence names somebody to a colleague."""
+    return person.get_full_name() or person.get_username()
+
+
 def require(by: User, permission: Permission, attempted: str, run: Run | None) -> None:
     """Raises Refused, `forbidden` (403), where this person may not do this to any run."""
     if not by.is_active or not by.has_perm(f"runs.{permission}"):

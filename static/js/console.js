@@ -1,6 +1,7 @@
 // Keys, the case that follows its run, conveniences. All of it also works without script.
 
 const $ = (selector, root = document) => root.querySelector(selector);
+const on = document.addEventListener.bind(document);
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (zone) document.cookie = `timezone=${zone};path=/;max-age=31536000;samesite=lax`;
 
@@ -13,7 +14,7 @@ function move(by) {
   const at = links.findIndex((link) => link.closest(".row, article")?.contains(document.activeElement));
   links[Math.min(links.length - 1, Math.max(0, at < 0 ? 0 : at + by))]?.focus();
 }
-document.addEventListener("keydown", (event) => {
+on("keydown", (event) => {
   const { key, target } = event;
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat) return;
   if (target.closest("input, textarea, select")) return key === "Escape" && target.blur();
@@ -22,14 +23,14 @@ document.addEventListener("keydown", (event) => {
   if (key === "?") return $("#keys")?.showModal();
   if (key === "o") return row()?.querySelector(".open")?.click();
   const wanted = `[data-key="${CSS.escape(key)}"]`;
-  const found = (row() && $(wanted, row())) ?? [...document.querySelectorAll(wanted)].find((it) => !it.closest(".row, article"));
+  const found = (row() && $(wanted, row())) ?? [...document.querySelectorAll(wanted)].findLast((it) => !it.closest(".row, article"));
   if (!found) return;
   event.preventDefault();
   if (found.matches("input, [data-only-focus]")) found.focus();
   else found.click();
 });
 
-document.addEventListener("click", async ({ target }) => {
+on("click", async ({ target }) => {
   const opens = target.closest("[data-opens]");
   if (opens) document.getElementById(opens.dataset.opens).showModal();
   const copies = target.closest("[data-copies]");
@@ -39,17 +40,19 @@ document.addEventListener("click", async ({ target }) => {
   }
 });
 
-document.addEventListener("click", (event) => {
-  const form = event.target.closest("[data-closes]")?.closest(".opened");
+on("click", (event) => {
+  const link = event.target.closest("[data-closes]");
+  const form = link?.closest(".opened");
   if (!form) return;
   event.preventDefault();
   form.replaceChildren();
+  $(`[hx-get^="${link.dataset.closes}"]`)?.focus();
 });
 
 // The case follows its run, but not under somebody's hands: then it says that there is news.
 const busy = () => $("#form")?.childElementCount || !getSelection().isCollapsed;
 const refresh = () => htmx.trigger("#case", "refresh");
-document.addEventListener("run-changed", ({ detail }) => {
+on("run-changed", ({ detail }) => {
   const shown = $("#case");
   if (!shown || (detail.run && detail.run !== shown.dataset.run)) return;
   busy() ? ($("#changed").hidden = false) : refresh();
@@ -59,8 +62,8 @@ $("#changed")?.addEventListener("click", ({ target }) => {
   refresh();
 });
 let unfolded = [];
-document.addEventListener("htmx:beforeSwap", () => (unfolded = document.querySelectorAll("details[open][id]")));
-document.addEventListener("htmx:afterSwap", ({ target }) => {
+on("htmx:beforeSwap", () => (unfolded = document.querySelectorAll("details[open][id]")));
+on("htmx:afterSwap", ({ target }) => {
   for (const { id } of unfolded) document.getElementById(id)?.setAttribute("open", "");
   const opened = target.closest(".opened");
   if (opened) $("[data-focus], textarea, select, input:not([type=hidden])", opened)?.focus();

@@ -130,6 +130,11 @@ def case_for(request: HttpRequest, run_id: uuid.UUID) -> tuple[User, Run]:
     return person, run
 
 
+def stands_as(run: Run) -> str:
+    """Its outcome; what people closed with a write unknown keeps the outcome of its last stop, and needs nobody."""
+    return "UNRESOLVED" if run.is_final and run.outcome in SHORT else run.outcome
+
+
 def name_of(person: User | None) -> str:
     """A person's full name; where somebody else has the same, with the name that they sign in by."""
     if not person:

@@ -39,7 +39,7 @@ from runs.domain.interventions import Permission
 from runs.domain.states import Outcome, StopReason
 from runs.models import Run
 from runs.models.run import FINAL_STATES, RunQuerySet
-from takeover.console import bars, words
+from takeover.console import bars, desk, words
 from takeover.console.bars import STACK, Chart, Figure
 
 audits = permission_required(f"runs.{Permission.AUDIT}", raise_exception=True)
@@ -330,8 +330,8 @@ def runs(request: HttpRequest) -> HttpResponse:
                 Row(
                     run.pk,
                     case.title(run),
-                    run.outcome,
-                    words.word(run.outcome, words.OUTCOME),
+                    desk.stands_as(run),
+                    words.word(desk.stands_as(run), words.STANDING),
                     words.word(run.stop_reason, words.REASON),
                     run.stopped_at,
                     run.effects_at_risk > 0,

@@ -155,9 +155,12 @@ def state_word(code: str) -> str:
     return words.word(code, words.STATE)
 
 
+register.filter("stands_as", desk.stands_as)
+
+
 @register.filter
 def outcome_word(code: str) -> str:
-    return words.word(code, words.OUTCOME)
+    return words.word(code, words.STANDING)
 
 
 @register.filter

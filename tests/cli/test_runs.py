@@ -308,7 +308,7 @@ def test_a_reconcile_is_handed_to_the_run_once(waiting: Run) -> None:
     assert (first.code, second.code) == (0, 2)
     left = waiting.ledger.lines[Dimension.FOLLOW_UP_CHECKS].available
     assert f"(follow-up checks: {left - 1} left after this one)\n" in first.out
-    assert "support already sent this; it is being carried out." in second.err
+    assert "Support already sent this; it is being carried out." in second.err
     assert InboxEvent.objects.get().name == "reconcile_requested"
 
 
@@ -354,7 +354,7 @@ def test_the_second_decision_is_told_who_was_first(awaiting: Run) -> None:
     assert runs("send", awaiting.pk, "approval_granted", "--as", "supervisor").code == 0
     late = runs("send", awaiting.pk, "approval_rejected", "--as", "bob", "--payload", '{"reason": "too much"}')
     assert late.code == 2
-    assert "supervisor approved this plan" in late.err
+    assert "Supervisor approved this plan" in late.err
 
 
 # Waiting

@@ -168,7 +168,7 @@ def test_who_loses_a_race_at_the_card_is_told_by_whom_and_keeps_what_they_typed(
     answer = decide(signed_in(bob), run, REJECT, reason="No <i>receipt</i>.")
     page = answer.content.decode()
     assert (answer.status_code, "HX-Retarget" in answer.headers) == (409, False)
-    assert "supervisor approved this plan at" in page
+    assert "Supervisor approved this plan at" in page
     assert "No &lt;i&gt;receipt&lt;/i&gt;.</textarea>" in page
 
 

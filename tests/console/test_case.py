@@ -49,7 +49,7 @@ def test_an_unknown_effect_makes_asking_the_first_thing_to_do(alice: User, signe
 def test_what_is_forbidden_stands_there_disabled_with_the_reason(alice: User, signed_in: SignIn) -> None:
     run = rows.uncertain("B456", alice)
     page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
-    button = '<button type="button" aria-disabled="true" aria-describedby="why-resumed_after_review">Go on</button>'
+    button = 'type="button" aria-disabled="true" aria-describedby="why-resumed_after_review">Go on</button>'
     assert button in page
     assert "A write has an open outcome: ask the service first." in page
 
@@ -68,7 +68,7 @@ def test_that_somebody_else_has_the_case_is_said_once(alice: User, bob: User, si
     run = rows.uncertain("B456", alice, holder=bob, held_until=timezone.now() + timedelta(minutes=20))
     page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
     assert 'id="held"><p>Bob Okafor has this case' in page
-    assert '<button type="button" aria-disabled="true" aria-describedby="held">Supply evidence</button>' in page
+    assert 'type="button" aria-disabled="true" aria-describedby="held">Supply evidence</button>' in page
     assert "holds this case until" not in page
     assert "A write has an open outcome: ask the service first." in page
 
@@ -204,7 +204,7 @@ def test_a_lost_race_for_a_case_is_a_page_that_names_the_winner(alice: User, bob
     answer = signed_in(alice).post(f"/runs/{run.pk}/claim/")
     assert answer.status_code == 409
     assert "Nothing was changed" in answer.content.decode()
-    assert "bob holds this case until" in answer.content.decode()
+    assert "Bob Okafor holds this case until" in answer.content.decode()
 
 
 def test_claiming_leads_back_to_where_the_form_was_and_nowhere_else(alice: User, signed_in: SignIn) -> None:

@@ -76,7 +76,7 @@ def test_a_double_click_is_one_event(alice: User, signed_in: SignIn) -> None:
     client.post(address(run, "reconcile_requested"))
     second = client.post(address(run, "reconcile_requested"))
     assert second.status_code == 409
-    assert "alice already sent this; it is being carried out." in second.content.decode()
+    assert "Alice Lin already sent this; it is being carried out." in second.content.decode()
     assert InboxEvent.objects.count() == 1
 
 
@@ -141,7 +141,7 @@ def test_a_second_decision_is_told_to_whom_it_lost(bob: User, robin: User, alice
     signed_in(robin).post(address(run, "approval_granted"), {"answers": digest})
     answer = signed_in(bob).post(address(run, "approval_rejected"), {"answers": digest, "reason": "No."})
     assert answer.status_code == 409
-    assert "supervisor approved this plan at" in answer.content.decode()
+    assert "Supervisor approved this plan at" in answer.content.decode()
     assert "No.</textarea>" in answer.content.decode()
 
 
@@ -202,7 +202,7 @@ def test_a_case_in_somebodys_hands_is_not_moved_by_another(alice: User, bob: Use
     run = rows.uncertain("B456", alice, holder=bob, held_until=until)
     answer = signed_in(alice).post(address(run, "evidence_supplied"), EVIDENCE)
     assert answer.status_code == 409
-    assert "bob holds this case until" in answer.content.decode()
+    assert "Bob Okafor holds this case until" in answer.content.decode()
     assert EVIDENCE["statement"] in answer.content.decode()
 
 

@@ -53,8 +53,6 @@ SENT_TO = {  # they answer to forms only
 }
 STREAM = {"live"}  # whose page has no end
 NAMES = {"follow-up": "payment"}
-# What a look leaves behind: who was refused, that somebody wants a proposal compared, and the session itself.
-LOOKING_LEAVES = {"runs.Refusal", "runs.Glance", "sessions.Session"}
 
 
 def addresses() -> Iterator[tuple[str, set[str]]]:

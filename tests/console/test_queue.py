@@ -293,7 +293,7 @@ def test_a_lost_race_for_a_row_names_the_winner(alice: User, bob: User, signed_i
     signed_in(bob).post(f"/queue/{run.pk}/claim/")
     answer = signed_in(alice).post(f"/queue/{run.pk}/claim/")
     assert answer.status_code == 409
-    assert "bob holds this case until" in answer.content.decode()
+    assert "Bob Okafor holds this case until" in answer.content.decode()
     assert "Bob Okafor" in answer.content.decode()
 
 

@@ -45,7 +45,7 @@ def test_each_case_of_a_bulk_claim_is_answered_for(alice: User, bob: User, signe
     )
     told = results(answer.content.decode())
     assert told[0] == ("Refund of order FREE", "done")
-    assert told[1][1].startswith("bob holds this case until")
+    assert told[1][1].startswith("Bob Okafor holds this case until")
     assert told[2] == ("Refund of order ENDED", "The run has ended; there is nothing left to do.")
     assert told[3][1] == "There is no run 00000000-0000-4000-8000-000000000000."
     assert "Claim: 1 of 4 done" in answer.content.decode()
@@ -92,11 +92,11 @@ def test_a_supervisor_assigns_what_somebody_else_holds_and_both_are_named(
     form = {"do": "assign", "to": ann.pk, "run": [hers.pk, free.pk]}
     client = signed_in(bob)
     page = client.post("/queue/bulk/", form).content.decode()
-    assert "Given to Ann; alice had it." in page
+    assert "Given to Ann; Alice Lin (alice) had it." in page
     assert [mark for _title, mark in results(page)] == ["done", "done"]
     assert "Refund of order HERS" in signed_in(ann).get("/?tab=mine").content.decode()
-    assert timeline(hers)[0]["says"] == "bob gave the case to ann; alice had it."
-    assert timeline(free)[0]["says"] == "bob gave the case to ann."
+    assert timeline(hers)[0]["says"] == "bob gave the case to Ann (ann); Alice Lin (alice) had it."
+    assert timeline(free)[0]["says"] == "bob gave the case to Ann (ann)."
     client.post("/queue/bulk/", form)
     assert hers.events.filter(kind="case_assigned").count() == 1
 
@@ -118,7 +118,7 @@ def test_support_hands_on_its_own_case_and_no_other(alice: User, bob: User, sign
 @pytest.mark.parametrize("who", ["ada", "charlie"])
 def test_nobody_is_given_a_case_who_does_not_work_on_the_queue(who: str, alice: User, bob: User) -> None:
     run = rows.run("B456", alice, StopReason.NO_PROGRESS)
-    with pytest.raises(Refused, match=f"to: {who} does not work on the queue"):
+    with pytest.raises(Refused, match=f"to: {who.capitalize()} does not work on the queue"):
         claims.assign(run.pk, bob, person(who))
     run.refresh_from_db()
     assert run.holder is None

@@ -53,7 +53,7 @@ def test_a_plan_is_decided_once_and_who_was_second_is_told_who_and_what(
     status, page = send(signed_in(bob), run, second, seen, form)
     what = "approved" if first == "approval_granted" else "rejected"
     assert status == 409
-    assert f"supervisor {what} this plan at" in page
+    assert f"Supervisor {what} this plan at" in page
     assert KEPT in page
     assert InboxEvent.objects.get().name == first
 
@@ -82,7 +82,7 @@ def test_a_request_that_is_withdrawn_is_not_decided_about_any_more(
     send(signed_in(robin), run, "cancel_requested", seen, form=False)
     status, page = send(signed_in(bob), run, decision, seen, form=False)
     assert status == 409
-    assert "supervisor withdrew this request at" in page
+    assert "Supervisor withdrew this request at" in page
     assert KEPT in page
 
 
@@ -107,5 +107,5 @@ def test_the_same_sent_by_two_is_one_event(name: str, bob: User, robin: User, al
     seen = standing_of(run)
     send(signed_in(robin), run, name, seen, form=False)
     status, page = send(signed_in(bob), run, name, seen, form=False)
-    assert (status, "supervisor already sent this; it is being carried out." in page) == (409, True)
+    assert (status, "Supervisor already sent this; it is being carried out." in page) == (409, True)
     assert KEPT in page

@@ -52,7 +52,7 @@ def test_the_part_that_is_told_is_the_one_that_comes_when_the_run_changes(
 ) -> None:
     page = signed_in(alice).get(f"/runs/{run.pk}/?show=people").content.decode()
     assert f'hx-get="/runs/{run.pk}/body/?show=people"' in page
-    assert '<a class="chip" href="?show=people#happened" aria-current="true">People</a>' in page
+    assert '<a class="chip" id="part-people" href="?show=people#happened" aria-current="true">People</a>' in page
     told = story(signed_in(alice), run, "body/?show=people")
     assert TOLD["people"] in told
     assert TOLD["reads"] not in told

@@ -65,7 +65,7 @@ def test_one_that_changed_meanwhile_is_refused_and_holds_no_other_up(bob: User, 
 def test_one_that_somebody_else_decided_names_them(bob: User, robin: User, alice: User, signed_in: SignIn) -> None:
     run = rows.proposed("B456", alice)
     approve(signed_in(robin), pair(run))
-    assert "supervisor approved this plan at" in approve(signed_in(bob), pair(run)).content.decode()
+    assert "Supervisor approved this plan at" in approve(signed_in(bob), pair(run)).content.decode()
     assert InboxEvent.objects.count() == 1
 
 

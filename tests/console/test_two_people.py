@@ -70,6 +70,16 @@ def test_a_run_closed_unresolved_says_so_and_is_loud_in_the_figures(alice: User,
     assert "1 of those was closed by people, and nobody knows what became of it." in figures
 
 
+def test_a_run_closed_unresolved_is_not_said_to_wait_for_anybody(alice: User, ada: User, signed_in: SignIn) -> None:
+    run = rows.uncertain("B456", alice, state=State.FAILED, answer_by=None, question="")
+    client = signed_in(ada)
+    for address in (f"/runs/{run.pk}/", "/?tab=closed", "/outcomes/runs/"):
+        page = client.get(address).content.decode()
+        assert '<span class="badge" data-outcome="UNRESOLVED">Closed unresolved' in page, address
+        assert '<span class="badge" data-outcome="NEEDS_HUMAN">' not in page, address
+        assert '<span class="badge" data-outcome="WAITING">' not in page, address
+
+
 def test_an_open_write_of_an_open_run_is_not_called_closed(alice: User, ada: User, signed_in: SignIn) -> None:
     rows.uncertain("B456", alice)
     assert "closed by people" not in signed_in(ada).get("/outcomes/").content.decode()
@@ -102,7 +112,7 @@ def test_a_form_that_was_opened_before_the_proposal_does_not_confirm_it(
     answer = signed_in(bob).post(address(proposed, "closed_unresolved"), CLOSING)
     page = answer.content.decode()
     assert answer.status_code == 409
-    assert "alice proposed this" in page
+    assert "Alice Lin proposed this" in page
     assert InboxEvent.objects.count() == 1
 
 

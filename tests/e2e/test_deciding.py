@@ -66,7 +66,7 @@ def test_what_is_typed_into_a_card_stays_while_others_decide_and_the_loser_is_to
     expect(mine.get_by_label("Reason")).to_have_value("Not yet.")
     mine.locator(f"#p-{run.pk} form button").get_by_text("Reject").click()
 
-    expect(mine.get_by_text(re.compile("supervisor approved this plan at"))).to_be_visible()
+    expect(mine.get_by_text(re.compile("Supervisor approved this plan at"))).to_be_visible()
     expect(mine.get_by_label("Reason")).to_have_value("Not yet.")
     fits(theirs)
     accessible(theirs)

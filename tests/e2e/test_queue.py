@@ -33,7 +33,7 @@ def test_a_selected_row_stays_selected_when_it_changes_and_each_case_is_answered
     page.locator("#bulk").get_by_role("button", name="Claim", exact=True).click()
 
     expect(page.locator("#results")).to_contain_text("1 of 2 done")
-    expect(page.locator("#results")).to_contain_text("bob holds this case until")
+    expect(page.locator("#results")).to_contain_text("Bob holds this case until")
     expect(page.locator(f"#run-{second.pk}")).to_contain_text("you,")
     expect(page.locator(f"#pick-{second.pk}")).to_be_checked()
     accessible(page)

@@ -79,7 +79,7 @@ def test_a_target_that_changed_during_the_review_goes_back_for_review(engine: En
         sending.send(run.pk, "approval_granted", person("bob"), {}, before)
     assert refused.value.status == 409
     assert refused.value.code == "stale"
-    assert "supervisor approved this plan at" in refused.value.message
+    assert "Supervisor approved this plan at" in refused.value.message
     with pytest.raises(Refused, match=r"389\.00 EUR became 399\.00 EUR") as refused:
         sending.send(run.pk, "approval_granted", person("bob"), {}, "0" * 64)
     assert refused.value.code == "stale"
@@ -109,7 +109,7 @@ def test_support_may_not_approve(engine: Engine, waiting: Run) -> None:
 def test_the_second_decision_is_told_who_was_first(engine: Engine, waiting: Run) -> None:
     sending.send(waiting.pk, "approval_rejected", person("supervisor"), {"reason": "no"}, digest(waiting))
 
-    with pytest.raises(Refused, match="supervisor rejected this plan at") as refused:
+    with pytest.raises(Refused, match="Supervisor rejected this plan at") as refused:
         sending.send(waiting.pk, "approval_granted", person("bob"), {}, digest(waiting))
 
     assert refused.value.status == 409

@@ -109,7 +109,7 @@ def test_of_two_people_who_claim_at_once_one_wins_and_the_other_is_told_who(engi
     [won] = [result for result in results if isinstance(result, Run)]
     [lost] = [result for result in results if isinstance(result, Refused)]
     assert won.holder in people
-    assert won.holder.username in lost.message
+    assert won.holder.get_full_name() in lost.message
     assert (lost.code, lost.status) == ("held", 409)
     assert run.events.filter(kind="case_claimed").count() == 1
 
@@ -149,7 +149,7 @@ def test_what_somebody_else_holds_cannot_be_moved(engine: Engine) -> None:
     run = engine.run("B456")
     claims.claim(run.pk, person("alice"))
 
-    with pytest.raises(Refused, match="alice holds this case"):
+    with pytest.raises(Refused, match="Alice holds this case"):
         sending.send(run.pk, "reconcile_requested", person("ann"), {})
 
 

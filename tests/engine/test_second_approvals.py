@@ -101,7 +101,7 @@ def test_the_second_time_too_there_is_one_decision_and_the_next_is_told_who_was_
     run = put_up_again(engine, rejected)
     sending.send(run.pk, "approval_granted", person("bob"), {}, digest(run))
 
-    with pytest.raises(Refused, match="bob approved this plan at") as refused:
+    with pytest.raises(Refused, match="Bob approved this plan at") as refused:
         sending.send(run.pk, "approval_rejected", person("supervisor"), {"reason": "no"}, digest(run))
 
     assert refused.value.code == "decided"

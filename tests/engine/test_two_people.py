@@ -185,7 +185,7 @@ def test_to_say_the_same_by_chance_is_no_confirmation(engine: Engine, contradict
         close(contradicted, "bob")
 
     assert (no.value.status, no.value.field) == (409, "answers")
-    assert no.value.message.startswith(f"alice proposed this, number {first.pk}: “{CLOSING['reason']}”")
+    assert no.value.message.startswith(f"Alice proposed this, number {first.pk}: “{CLOSING['reason']}”")
     assert engine.carry_on(contradicted).state == "blocked"
 
 

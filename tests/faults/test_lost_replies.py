@@ -242,7 +242,7 @@ def test_a_decision_that_landed_without_an_answer_is_accepted_and_counts_once(
     status, page = approve(bob, waiting)
 
     assert status == 409
-    assert "bob approved this plan" in page
+    assert "Bob approved this plan" in page
     assert_completed_once(engine, engine.carry_on(waiting, until=lambda run: run.outcome == "COMPLETED"))
 
 

@@ -465,7 +465,7 @@ def test_of_two_who_claim_a_case_the_second_is_told_who_holds_it(engine: Engine,
 
     refused = second.result(PATIENCE)
     assert isinstance(refused, Refused)
-    assert refused.message.startswith("alice holds this case until ")
+    assert refused.message.startswith("Alice holds this case until ")
     assert fresh(run).holder == person("alice")
 
 

@@ -39,7 +39,8 @@ def claim_row(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     except Refused as no:
         refusal, status = no.message, no.status
     row = rows([Run.objects.select_related("holder").get(pk=run_id)], person)[0]
-    return render(request, "_row.html", {"row": row, "refusal": refusal, "back": reverse("queue")}, status=status)
+    shown = {"row": row, "refusal": refusal, "back": reverse("queue"), "just_asked": True}
+    return render(request, "_row.html", shown, status=status)
 
 
 @require_POST
