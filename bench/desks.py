@@ -106,12 +106,12 @@ class Desk:
         web = next(child["pid"] for child in children if "uvicorn" in child["command"])
         database = next(child["pid"] for child in children if "-D" in child["command"])
         backends = Path(f"/proc/{database}/task/{database}/children").read_text().split()
-        used = 0
-        for pid in (web, *backends):
-            for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-                with suppress(OSError):  # gone meanwhile
-                    used += int(task.read_text().split()[0])
-        return used / 1e6
+        used = 0.0
+        for pid in (web, *map(int, backends)):
+            with suppress(OSError):  # gone meanwhile
+                # Linux's clock of a whole process, threads that have ended included: a request has one of its own.
+                used += time.clock_gettime(~pid << 3 | 2)
+        return used * 1000
 
     def stop(self) -> None:
         if self.process.poll() is None:
