@@ -92,6 +92,14 @@ def assign(run_id: UUID, by: User, to: User) -> str:
     refuse(by, "assign", run, problem.code, problem.message, status=problem.status)
 
 
+def may_be_given(run: Run, by: User) -> list[User]:
+    """To whom `by` may hand this case now: everybody else who works on the queue, or nobody."""
+    holder = run.holder if run.is_held() else None
+    if not by.has_perm(f"runs.{Permission.OPERATE}") or _why_not_assign(run, by, holder):
+        return []
+    return [person for person in operators() if person != holder]
+
+
 def _why_not_assign(run: Run, by: User, holder: User | None) -> Refused | None:
     if run.is_final:
         return Refused("ended", "The run has ended; there is nothing left to do.", status=409)

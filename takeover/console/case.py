@@ -124,6 +124,7 @@ def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
         "mine": run.is_held() and run.holder_id == person.pk,
         "tab": _tab(run),
         "may_operate": desk.may(person, Permission.OPERATE),
+        "colleagues": claims.may_be_given(run, person),
         "follow_ups": follow_ups,
         "no_follow_ups": [follow_up for follow_up in follow_ups if follow_up.why_not],
         "related": related(run),

@@ -43,7 +43,7 @@ OUTCOME = {
     Outcome.LIMIT_REACHED: lazy("Limit reached"),
     Outcome.CANCELLED: lazy("Cancelled"),
 }
-STANDING: dict[str, Any] = {**OUTCOME, "UNRESOLVED": lazy("Closed unresolved")}  # see desk.stands_as
+STANDING: dict[Any, Any] = {**OUTCOME, "UNRESOLVED": lazy("Closed unresolved")}  # see desk.stands_as
 
 REASON = {
     StopReason.CONTRACT_MET: lazy("contract met"),

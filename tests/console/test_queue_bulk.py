@@ -192,3 +192,21 @@ def test_results_show_hostile_text_as_text(alice: User, signed_in: SignIn) -> No
     page = signed_in(alice).post("/queue/bulk/", {"do": "claim", "run": run.pk, "back": "https://evil.example/"})
     assert "&lt;img src=x&gt;[U+202E]" in page.content.decode()
     assert "evil.example" not in page.content.decode()
+
+
+def test_a_case_is_handed_on_from_its_own_page_by_those_who_may(
+    alice: User, bob: User, ada: User, signed_in: SignIn
+) -> None:
+    ann, run = person("ann"), rows.run("B456", alice, StopReason.NO_PROGRESS)
+
+    def offered(who: User) -> bool:
+        return f'<option value="{ann.pk}">Ann</option>' in signed_in(who).get(f"/runs/{run.pk}/").content.decode()
+
+    assert offered(bob)
+    assert not offered(alice)  # who has not taken it has nothing to hand on
+    assert not offered(ada)
+    claims.claim(run.pk, alice)
+    assert offered(alice)
+    assert signed_in(alice).post(f"/runs/{run.pk}/assign/", {"to": ann.pk}).status_code == 302
+    assert not offered(bob)  # she has it already
+    assert not offered(alice)
