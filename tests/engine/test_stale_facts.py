@@ -194,3 +194,15 @@ def test_a_run_that_a_person_lets_go_on_reads_everything_again(engine: Engine) -
 
     assert stopped_as(run) == ("DECLINED", "not_eligible")
     assert len(engine.calls("B456", "orders")) == 2
+
+
+def test_what_was_spent_before_a_stop_counts_after_three_resumes(engine: Engine) -> None:
+    engine.back_office.fault("X177", "policy_conflict")
+    run = engine.run("X177")
+    marks = [run.budget["tool_attempts"]]
+    for _ in range(3):
+        run = engine.send(run, "resumed_after_review", "alice", reason="look once more")
+        marks.append(run.budget["tool_attempts"])
+    spent, limits = [mark[2] for mark in marks], {mark[0] for mark in marks}
+    assert spent == sorted(set(spent)), "each stretch adds to what the ones before spent"
+    assert limits == {marks[0][0]}
