@@ -53,6 +53,32 @@ def test_support_takes_the_next_case_asks_again_and_watches_it_complete(
     assert len(submits) == 1
 
 
+def test_a_routine_case_that_waits_takes_three_keys(
+    worker: Standing, back_office: BackOffice, new_page: OpenPage
+) -> None:
+    for order in ("B456", "N508"):
+        back_office.fault(order, "answer_lost")
+        back_office.fault(order, "lookup_down")
+        assert stopped(order).outcome == "WAITING"
+    person("alice")
+    page = new_page()
+    sign_in(page, "alice")
+    page.goto("/?tab=waiting")
+    expect(page.get_by_text("Refund of order N508")).to_be_visible()
+    for order in ("B456", "N508"):
+        back_office.clear(order)
+
+    page.keyboard.press("n")
+    expect(page.get_by_role("heading", name="Refund of order B456")).to_be_visible()
+    page.keyboard.press("r")
+    expect(page.get_by_text("Completed: every assertion is met.")).to_be_visible()
+    page.keyboard.press("n")
+
+    expect(page.get_by_role("heading", name="Refund of order N508")).to_be_visible()
+    submits = [call for call in back_office.ledger("B456")["calls"] if call["kind"] == "submit"]
+    assert len(submits) == 1
+
+
 def test_a_supervisor_approves_a_write_and_it_is_carried_out(
     worker: Standing, back_office: BackOffice, new_page: OpenPage
 ) -> None:

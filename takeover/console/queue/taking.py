@@ -17,11 +17,17 @@ from takeover.console import desk
 from takeover.console.queue.place import Place
 from takeover.console.queue.rows import rows
 
+TAKEN_FROM = "taken_from"  # in the session
+
 
 @require_POST
 @desk.refusals_as_pages
 def take_next(request: HttpRequest) -> HttpResponse:
-    place = Place.of(request.POST)
+    """From the part that is named; a case names none, and the next one is then of the part that was taken from last."""
+    asked = request.POST.copy()
+    asked.setdefault("tab", request.session.get(TAKEN_FROM, "human"))
+    place = Place.of(asked)
+    request.session[TAKEN_FROM] = place.tab.name
     run = claims.take_next(desk.person(request), place.tab.outcome)
     if run is None:
         messages.info(request, _("Nothing here waits for somebody: every case is in somebody's hands."))
