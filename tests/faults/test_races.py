@@ -736,7 +736,7 @@ def one_wins(run: Run, first: str, second: str, told: list[Told], unseen: bool) 
         yield "the refused attempt is not on record"
     of_one_kind = first == second or {first, second} == DECISIONS or (first == WITHDRAWN and second in DECISIONS)
     if of_one_kind and (unseen or {first, second} <= DECISIONS):
-        if not refused or "bob" not in refused[0].message:
+        if not refused or "Bob" not in refused[0].message:
             yield f"the second was not told who was first, but “{refused[0].message if refused else 'nothing'}”"
     elif unseen and refused:
         yield f"both may stand, and the second was told “{refused[0].message}”"
