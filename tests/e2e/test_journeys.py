@@ -68,8 +68,10 @@ def test_a_routine_case_that_waits_takes_three_keys(
     for order in ("B456", "N508"):
         back_office.clear(order)
 
+    page.wait_for_load_state()
     page.keyboard.press("n")
     expect(page.get_by_role("heading", name="Refund of order B456")).to_be_visible()
+    page.wait_for_load_state()  # a key is heard once the scripts are there
     page.keyboard.press("r")
     expect(page.get_by_text("Completed: every assertion is met.")).to_be_visible()
     page.keyboard.press("n")
