@@ -154,7 +154,7 @@ def test_a_page_that_has_become_stale_cannot_approve_and_is_told_what_happened(
 
     pages[1].get_by_role("button", name=re.compile("Reject")).click()
 
-    expect(pages[1].get_by_text(re.compile("bob rejected this plan at"))).to_be_visible()
+    expect(pages[1].get_by_text(re.compile("Bob rejected this plan at"))).to_be_visible()
     expect(pages[1].get_by_text("too late for that")).to_be_visible()  # what was typed is kept
     assert Run.objects.get(pk=run.pk).inbox.count() == 1
 

@@ -76,9 +76,12 @@ def test_an_update_from_step_to_step_touches_no_index(change: dict[str, Any], st
             cursor.execute("SELECT pg_stat_get_xact_tuples_hot_updated('runs_run'::regclass)")
             return int(cursor.fetchone()[0])
 
-    before = within_the_page()
-    Run.objects.filter(pk=run.pk).update(**change)
-    assert (within_the_page() - before == 1) is stays
+    # A page may be full, and the row moves to one with room; from there on it stays.
+    counted = [within_the_page()]
+    for _ in range(3 if stays else 1):
+        Run.objects.filter(pk=run.pk).update(**change)
+        counted.append(within_the_page())
+    assert (counted[-1] > counted[0]) is stays
 
 
 @pytest.mark.parametrize("given", [{}, [], "text", {"a": None, "b": {"c": [1]}}, {"x": "字" * 5000}])
