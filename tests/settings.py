@@ -11,8 +11,10 @@ else:
     os.environ["REDIS_URL"] = urlsplit(_broker)._replace(path=f"/{_number}").geturl()
 
 from takeover.settings import *  # noqa: E402, F403
-from takeover.settings import STATIC_ROOT  # noqa: E402
+from takeover.settings import DATABASES, STATIC_ROOT  # noqa: E402
 
+# Sixteen threads act at once in some tests, beside the site that browser tests ask in the same process.
+DATABASES["default"]["OPTIONS"]["pool"]["max_size"] = 24
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # signing in is not what most tests measure
 STORAGES = {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
 WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = True

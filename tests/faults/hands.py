@@ -16,8 +16,8 @@ from django.db import connection, transaction
 from tests.processes import wait_until
 
 T = TypeVar("T")
-MOST = 16  # connections in the pool; the test's own thread has one of them
-PATIENCE = 15  # seconds; who is not through by then hangs
+MOST = 16  # who act at once; the pool of the tests has room for them
+PATIENCE = 30  # seconds; who is not through by then hangs
 
 
 class Hands:
