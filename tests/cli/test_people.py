@@ -2,6 +2,7 @@
 
 import json
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from django.test import Client
 
 from runs.domain.interventions import Permission
 from runs.models import Event
+from takeover.management.commands.up import _welcome
 from tests.people import person
 
 pytestmark = pytest.mark.django_db
@@ -110,3 +112,8 @@ def test_the_list_says_who_may_do_what(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "(closed)" in told
     listed = json.loads(people(monkeypatch, "list", "--json")[1])["people"]
     assert listed[0] == {"name": "alice", "full_name": "Alice", "roles": ["support"], "may_sign_in": True}
+
+
+def test_an_installation_without_the_demo_says_how_to_add_people(tmp_path: Path) -> None:
+    told = _welcome({"SITE_URL": "http://localhost:8000"}, tmp_path, demo=False)
+    assert f"people add NAME --role support --data-dir {tmp_path}" in told
