@@ -137,18 +137,21 @@ class Ledger:
         return self._change({Dimension.WALL_TIME: replace(line, spent=_whole(elapsed, "elapsed"))}) if line else self
 
     def extend(self, dimension: Dimension, by: int, planned: int) -> "Ledger":
-        """Raise a limit by `by`. All extensions together can at most double what the workflow `planned`.
+        """Raise a limit by `by`, of which the workflow `planned` so much.
 
-        Raises BudgetError for more, or for a dimension that this run does not have.
+        Raises BudgetError for more than there is `room` for, or for a dimension that this run does not have.
         """
         if dimension not in self.lines:
             raise BudgetError(f"This run has no budget for {dimension.value}.", field="dimension")
-        line = self.lines[dimension]
-        most = 2 * _whole(planned, "planned", low=1) - line.limit
+        line, most = self.lines[dimension], self.room(dimension, planned)
         if _whole(by, "by", low=1) > most:
-            said = f"at most {most} more" if most > 0 else "no further extension"
+            said = f"at most {most} more" if most else "no further extension"
             raise BudgetError(f"{dimension.value} was planned as {planned} and can be doubled: {said}.", field="by")
         return self._change({dimension: replace(line, limit=line.limit + by)})
+
+    def room(self, dimension: Dimension, planned: int) -> int:
+        """By how much the limit may still be raised: all extensions together can at most double what was planned."""
+        return max(0, 2 * _whole(planned, "planned", low=1) - self.lines[dimension].limit)
 
     def for_another_write(self, planned: int) -> "Ledger":
         """Look-ups are counted for each write: one that is sent finds at least `planned` of them."""

@@ -6,7 +6,7 @@ earlier ones. What comes of it is a state that people can live with. The history
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -97,6 +97,16 @@ def action_of(effect: Effect, reversible: bool | None) -> Action:
     if effect.undoes and status is Status.COMMITTED:
         status = Status.ABSENT  # a compensation that worked is not undone in its turn; one in doubt is looked up
     return Action(effect.key, status, False if reversible is None else reversible)
+
+
+def in_order(effects: Iterable[Effect]) -> list[Effect]:
+    """In order of execution."""
+    return sorted(effects, key=lambda effect: effect.sent_at or effect.planned_at)
+
+
+def standing(effects: Iterable[Effect]) -> list[Effect]:
+    """What happened and is not undone, in order of execution. What undid another is none of it."""
+    return [effect for effect in in_order(effects) if effect.state is EffectState.CONFIRMED and not effect.undoes]
 
 
 def plan(actions: Sequence[Action]) -> Plan:

@@ -22,7 +22,6 @@ from runs.domain.effects import (
     binding_of,
     first_key,
     made_anew,
-    names_otherwise,
 )
 from runs.domain.errors import Failure
 from runs.domain.progress import way_of
@@ -204,7 +203,7 @@ def _act(held: Held, workflow: Workflow, context: Context, name: str, arguments:
         return _unfit(context, says)
     if amendment := context.facts.get(amendment_of(key)):
         changed, by = {**arguments, **amendment.data["changes"]}, amendment.data["by"]
-        if not workflow.validators[name].is_valid(changed) or names_otherwise(changed, context.input):
+        if not workflow.takes(name, changed, context.input):
             # Put up as it was proposed: whoever decides sees that, and it can be changed again.
             left_out = f"what {by} changed does not fit the rest of what is proposed, and was left out"
         else:

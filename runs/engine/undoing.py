@@ -7,7 +7,7 @@ all of them to a person. Then they are undone one by one, the latest first, each
 from dataclasses import dataclass, replace
 
 from runs.domain.budget import READ, UNDO
-from runs.domain.compensation import Action, action_of, compensation_key, plan
+from runs.domain.compensation import Action, action_of, compensation_key, in_order, plan, standing
 from runs.domain.contract import Value
 from runs.domain.decision import NextStep
 from runs.domain.effects import Effect, EffectState
@@ -29,13 +29,12 @@ class NextUndo:
 
 
 def next_undo(held: Held, workflow: Workflow, context: Context) -> NextUndo:
-    in_order = sorted(held.effects, key=lambda effect: effect.sent_at or effect.planned_at)
-    standing = [effect for effect in in_order if effect.state is EffectState.CONFIRMED and not effect.undoes]
+    stands = standing(held.effects)
     obstacles: list[str] = []
     actions: list[Action] = []
-    for effect in in_order:
+    for effect in in_order(held.effects):
         why_not = ""
-        if effect in standing:
+        if effect in stands:
             declared = workflow.undo.get(effect.plan.operation)
             if declared is None:
                 why_not = f"This workflow declares no way to undo {effect.plan.operation}."
@@ -48,7 +47,7 @@ def next_undo(held: Held, workflow: Workflow, context: Context) -> NextUndo:
     next_one = plan(actions)
     if next_one.mode is not Recovery.COMPENSATE or next_one.nothing_to_undo:
         return NextUndo(Recovery.MANUAL, " ".join(obstacles))
-    first = next(effect for effect in standing if effect.key == next_one.actions[0])
+    first = next(effect for effect in stands if effect.key == next_one.actions[0])
     undoing = _undoing(held, workflow, context, first)
     tool = workflow.tools[undoing.plan.operation]
     call = Planned(tool, undoing.plan.params, UNDO, undoing.plan.expected, effect=undoing)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runs import case
-from runs.domain.effects import WritePlan, names_otherwise, put_up
+from runs.domain.effects import WritePlan, put_up
 from runs.models import Run
 from runs.workflows import registry
 from runs.workflows.definition import Context, Workflow, Writing, amended_value
@@ -39,8 +39,7 @@ class Waiting:
     def with_change(self, field: str, typed: str) -> Amended:
         schema = self.operation.arguments["properties"][field]
         arguments = {**self.arguments, field: amended_value(schema, typed)}
-        validator = self.workflow.validators[self.plan.operation]
-        if not validator.is_valid(arguments) or names_otherwise(arguments, self.context.input):
+        if not self.workflow.takes(self.plan.operation, arguments, self.context.input):
             return Amended(None, "What was changed does not fit the rest of what is proposed.")
         if obstacle := self.operation.not_now(self.context, arguments):
             return Amended(None, obstacle)
@@ -58,6 +57,7 @@ def waiting(run: Run) -> Waiting | None:
     try:
         again = operation.plan(known.context, given)
     except Exception:  # made on other facts, or from arguments that the plan does not show
+        log.info("The write that waits in run %s cannot be planned again from what it sends", run.pk, exc_info=True)
         return None
     # A rule of the product's own may have asked for the approval.
     return known if replace(again, needs_approval=plan.needs_approval) == plan else None
@@ -65,7 +65,8 @@ def waiting(run: Run) -> Waiting | None:
 
 def proposed(run: Run) -> tuple[Writing, WritePlan] | None:
     """The write that waits for a decision, as its workflow declares it and as it was planned."""
-    workflow, effect = registry.find(run.workflow), put_up(row.value() for row in run.effects.all())
+    workflow = registry.find(run.workflow, run.workflow_version)
+    effect = put_up(row.value() for row in run.effects.all())
     operation = workflow.operations.get(effect.plan.operation) if workflow and effect else None
     return (operation, effect.plan) if effect and isinstance(operation, Writing) else None
 

@@ -14,7 +14,7 @@ import jsonschema_rs
 from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Evaluation, Fact, Judgement, evaluate, unknown
 from runs.domain.decision import FactsState
-from runs.domain.effects import Effect, WritePlan
+from runs.domain.effects import Effect, WritePlan, names_otherwise
 from runs.domain.progress import way_of
 from runs.domain.proposals import Proposal
 from runs.domain.states import StepKind, StopReason
@@ -310,6 +310,10 @@ class Workflow:
         """The contract, or what a narrower scope leaves of it."""
         dropped = self.scopes[scope].drops if scope else frozenset()
         return tuple(assertion for assertion in self.contract if assertion.name not in dropped)
+
+    def takes(self, operation: str, arguments: Mapping[str, Any], asked_for: Mapping[str, Any]) -> bool:
+        """Whether the operation takes these arguments together, and none names another than the run was asked for."""
+        return self.validators[operation].is_valid(arguments) and not names_otherwise(arguments, asked_for)
 
     def narrower(self, scope: str) -> tuple[str, ...]:
         """The scopes that leave out more than `scope` does."""

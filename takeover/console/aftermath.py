@@ -8,7 +8,7 @@ from django.db.models import Subquery
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from runs.domain.states import StepKind, StepStatus
+from runs.domain.states import Move, StepKind, StepStatus
 from runs.models import InboxEvent, Run, Step
 from takeover.console import desk, words
 
@@ -38,22 +38,23 @@ def of(run: Run, last: InboxEvent | None, person: User) -> Aftermath | None:
     until = stops[0].at if stops else None
     made = [step for step in steps[:MOST_EVENTS] if until is None or step.started_at <= until]
     replaced = any(event.kind == "plan_replaced" and (until is None or event.at <= until) for event in after)
+    decided = last.name == Move.APPROVAL_GRANTED
     return Aftermath(
         event=last,
         who="" if last.actor_id == person.pk else desk.name_of(last.actor),
         taken_up_after=spell_short(last.settled_at - last.received_at),
-        sentences=[*_reads(made, replaced), *_writes(made), *_end(run, len(stops))][:MOST_SENTENCES],
+        sentences=[*_reads(made, replaced, decided), *_writes(made), *_end(run, len(stops))][:MOST_SENTENCES],
     )
 
 
-def _reads(steps: list[Step], replaced: bool) -> list[str]:
+def _reads(steps: list[Step], replaced: bool, decided: bool) -> list[str]:
     reads = [step for step in steps if step.kind == StepKind.READ]
     told = []
     if reads:
         told.append(ngettext("%d source was read again.", "%d sources were read again.", len(reads)) % len(reads))
     if replaced:
         told.append(_("What was read had changed, so the write was planned anew."))
-    elif reads and any(step.kind == StepKind.WRITE for step in steps):
+    elif decided and reads and any(step.kind == StepKind.WRITE for step in steps):
         told.append(_("The write was still exactly the one that had been decided about."))
     return told
 

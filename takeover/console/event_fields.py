@@ -132,8 +132,8 @@ def _lines(run: Run) -> list[BudgetLine]:
     found = []
     for dimension, line in run.ledger.lines.items():
         planned = workflow.planned(dimension, sent) if workflow else line.limit
-        most = max(0, 2 * planned - line.limit)
-        found.append(BudgetLine(dimension, line.limit, line.spent, planned, most, not line.available))
+        room = run.ledger.room(dimension, planned)
+        found.append(BudgetLine(dimension, line.limit, line.spent, planned, room, not line.available))
     return found
 
 

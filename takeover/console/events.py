@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from runs import case as cases
-from runs.domain.effects import EffectState
+from runs.domain.compensation import standing
 from runs.domain.interventions import FROM_PEOPLE, EventKind
 from runs.domain.states import TRANSITIONS, Move, State
 from runs.interventions import amending, sending
@@ -134,6 +134,8 @@ def _form(
     typed, sent = _in_the_form(request, run, kind, proposed, unsent)
     seen, answered, now = sent.get("seen", ""), sent.get("answers", ""), standing_of(run)
     made = fields(kind, run, typed, refusal)
+    back = desk.back(request, run.pk)
+    to_approvals = _leads_to_approvals(back)
     context = {
         "run": run,
         "case": case,
@@ -165,9 +167,9 @@ def _form(
         "proposal": proposed,
         "holder": desk.name_of(run.holder) if run.is_held() else "",
         "mine": run.holder_id == person.pk,
-        "back": desk.back(request, run.pk),
-        "to_approvals": _leads_to_approvals(desk.back(request, run.pk)),
-        "in_card": _leads_to_approvals(desk.back(request, run.pk)) and template.endswith("#form"),
+        "back": back,
+        "to_approvals": to_approvals,
+        "in_card": to_approvals and template.endswith("#form"),
         **_about(kind, run, case, typed, previews="preview" in request.POST),
     }
     status = 200 if refusal is None else 422 if refusal.code == "invalid" else refusal.status
@@ -194,6 +196,7 @@ def _about(
         found = amending.preview(run, typed.get("field", ""), typed.get("value", "")) if previews else None
         return {"arguments": listed(run), "previews": previews, "amended": found}
     if kind.move is Move.COMPENSATION_APPROVED:
-        stands = [e for e in case["effects"] if e["state"] == EffectState.CONFIRMED and not e.get("undoes")]
-        return {"undone": sorted(stands, key=lambda effect: effect["sent_at"] or effect["planned_at"], reverse=True)}
+        shown = {effect["operation_key"]: effect for effect in case["effects"] if "plan" in effect}
+        latest_first = reversed(standing(row.value() for row in run.effects.all()))
+        return {"undone": [shown[effect.key] for effect in latest_first if effect.key in shown]}
     return {}

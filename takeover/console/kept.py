@@ -11,7 +11,9 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.core import signing
-from django.http import Http404, HttpRequest, HttpResponse
+from django.core.exceptions import BadRequest, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
+from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import render
 from django.urls import Resolver404, ResolverMatch, resolve, reverse
 from django.utils.translation import gettext as _
@@ -63,7 +65,7 @@ def of(request: HttpRequest) -> Kept | None:
         return None
     try:
         fields = {name: list(map(str, given)) for name, given in request.POST.lists() if name not in NOT_TYPED}
-    except Exception:  # a form that cannot be read is refused for that
+    except (BadRequest, SuspiciousOperation, MultiPartParserError, UnreadablePostError):  # refused for that
         return None
     size = sum(len(text) for given in fields.values() for text in given)
     return Kept(request.path, fields) if size < MOST else None

@@ -336,6 +336,22 @@ def test_what_came_of_the_last_thing_that_was_said_is_told_from_recorded_times(
     assert "Bob Okafor sent “Approve” at" in signed_in(alice).get(f"/runs/{ended.pk}/").content.decode()
 
 
+def test_only_of_a_decision_is_it_said_that_the_write_was_the_one_decided_about(alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.EFFECT_PENDING, effects_at_risk=1)
+    said_at = timezone.now() - timedelta(minutes=2)
+    run.inbox.create(
+        name="resumed_after_review", actor=alice, received_at=said_at, settled_at=said_at, result="applied"
+    )
+    rows.event(run, "event_applied", alice, name="resumed_after_review")
+    for seq, kind in enumerate(("read", "write"), 7):
+        at = said_at + timedelta(seconds=seq)
+        rows.step(run, seq, kind, "it", "Done.", operation_key="k-1", started_at=at, settled_at=at)
+
+    told = signed_in(alice).get(f"/runs/{run.pk}/").content.decode().partition('id="aftermath"')[2]
+    assert "1 source was read again." in told
+    assert "decided about" not in told
+
+
 def test_what_is_not_carried_out_yet_has_no_aftermath(alice: User, signed_in: SignIn) -> None:
     run = rows.uncertain("B456", alice)
     client = signed_in(alice)

@@ -193,3 +193,11 @@ def test_who_undoes_sees_what_is_undone_and_how(bob: User, alice: User, signed_i
     assert "What would be undone: 1 write" in page
     for said in (effect.operation_key, "59.00 EUR", "cancel the request at the refund service by its number"):
         assert said in page, said
+
+
+def test_what_is_withheld_is_not_told_where_somebody_undoes(bob: User, alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.NOT_AUTHORISED)
+    bring_write(rows.write(run, EffectState.SENT), EffectState.CONFIRMED, receipt={"request_id": "R1"})
+    answer = signed_in(bob).get(address(run, "compensation_approved"))
+    assert answer.status_code == 200
+    assert "59.00 EUR" not in answer.content.decode()

@@ -259,3 +259,12 @@ def test_a_look_up_under_way_is_none_that_another_write_finds() -> None:
 def test_where_look_ups_are_not_limited_another_write_changes_nothing() -> None:
     ledger = Ledger.of({Dimension.STEPS: 20})
     assert ledger.for_another_write(3) == ledger
+
+
+def test_the_room_of_a_limit_is_what_it_can_be_extended_by_and_no_more() -> None:
+    ledger = Ledger.of({STEPS: 3})
+    assert ledger.room(STEPS, planned=3) == 3
+    extended = ledger.extend(STEPS, 2, planned=3)
+    assert extended.room(STEPS, planned=3) == 1
+    assert extended.extend(STEPS, 1, planned=3).room(STEPS, planned=3) == 0
+    assert extended.room(STEPS, planned=1) == 0

@@ -1,7 +1,8 @@
 """What is done about writes that happened and are not wanted: look up, undo in reverse, or leave it to a person."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from runs.domain.compensation import (
     compensation_key,
     parse,
     plan,
+    standing,
 )
 from runs.domain.effects import UNRESOLVED, Effect, EffectState, WritePlan
 from runs.domain.states import Recovery
@@ -271,3 +273,14 @@ def test_nothing_committed_is_touched_in_any_other_mode(actions: list[Action]) -
 def test_what_was_parsed_leads_to_the_same_plan(actions: list[Action]) -> None:
     given = [{"id": one.id, "status": str(one.status), "reversible": one.reversible} for one in actions]
     assert plan(parse(given)) == plan(actions)
+
+
+def test_what_stands_is_told_in_the_order_it_was_done_and_without_what_undid_another() -> None:
+    def at(second: int, **of: Any) -> Effect:
+        return replace(effect(**of), sent_at=NOW + timedelta(seconds=second))
+
+    confirmed = EffectState.CONFIRMED
+    draft, index = at(1, state=confirmed, key="draft"), at(2, state=confirmed, key="index")
+    undid = at(3, state=confirmed, key="undo:other", undoes="other")
+    others = [at(second, state=state, key=state.value) for n, state in enumerate(EffectState) if state != confirmed]
+    assert standing([index, undid, *others, draft]) == [draft, index]

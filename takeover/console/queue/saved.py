@@ -23,7 +23,7 @@ def shown(person: User, place: Place) -> list[View]:
     """What this person may open, in one query."""
     found = []
     for saved in SavedView.objects.seen_by(person.pk)[: 2 * MOST]:
-        query = Place.kept(saved.query).query()
+        there = Place.kept(saved.query)
         owner = "" if saved.owner_id == person.pk else desk.name_of(saved.owner)
-        found.append(View(saved, Place.kept(saved.query).address(), owner, query == place.query()))
+        found.append(View(saved, there.address(), owner, there.query() == place.query()))
     return found
