@@ -251,7 +251,7 @@ def argument_fields(run: Run) -> tuple[tuple[str, str], ...]:
 
 def scopes(run: Run) -> tuple[tuple[str, str], ...]:
     """The narrower contracts that would help a run, with their labels."""
-    found = registry.find(run.workflow)
+    found = registry.find(run.workflow, run.workflow_version)
     return tuple((name, _(found.scopes[name].label)) for name in helpful_scopes(run)) if found else ()
 
 

@@ -282,5 +282,5 @@ def test_what_stands_is_told_in_the_order_it_was_done_and_without_what_undid_ano
     confirmed = EffectState.CONFIRMED
     draft, index = at(1, state=confirmed, key="draft"), at(2, state=confirmed, key="index")
     undid = at(3, state=confirmed, key="undo:other", undoes="other")
-    others = [at(second, state=state, key=state.value) for n, state in enumerate(EffectState) if state != confirmed]
+    others = [at(0, state=state, key=state.value) for state in EffectState if state is not confirmed]
     assert standing([index, undid, *others, draft]) == [draft, index]

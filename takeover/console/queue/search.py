@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
 from django.db.models import BooleanField, CharField, Func, Q, TextField, Value
 from django.db.models.functions import Cast, Lower, Right, StrIndex
 from django.db.models.lookups import Exact, GreaterThan
@@ -14,7 +15,6 @@ from runs.models import Run
 from runs.models.run import WORDS, bigrams
 from takeover.console import words
 
-LANGUAGES = ("en", "zh-hans")  # a case is talked about in either, whatever language the page is in
 LONGEST = 200
 NUMBER = re.compile(r"[0-9a-f-]{1,36}")
 SHORT = re.compile(r"([0-9a-f]{4})(?:…|\.\.\.)([0-9a-f]{2})")  # as the console shows a number where room is short
@@ -62,9 +62,9 @@ def _numbered(text: str) -> Q:
 
 
 def _codes(text: str, spelled: Mapping[Any, Any]) -> list[str]:
-    """The codes whose words, in any language, contain `text`."""
+    """The codes whose words contain `text`: a case is talked about in any language, whatever the page is in."""
     found = set()
-    for language in LANGUAGES:
+    for language, _name in settings.LANGUAGES:
         with override(language):
             found |= {str(code) for code, word in spelled.items() if text.lower() in str(word).lower()}
     return sorted(found)
