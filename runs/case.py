@@ -88,7 +88,6 @@ def package(
     approvers = _approvers(effects)
     written = [_withheld(effect) if withheld else _effect(effect, workflow, run, approvers) for effect in effects]
     says = _customer_says(workflow, context, reason, run.is_final)
-    events = _events(run, effects)
     made = {
         "package_version": VERSION,
         "run_id": str(run.pk),
@@ -138,8 +137,6 @@ def package(
         "progress": "Withheld." if withheld else _progress(run, contract, written),
         "question": run.question,
         "customer_says": says,
-        "allowed_events": [event for event in events if not event["why_not"]],
-        "forbidden_events": [event for event in events if event["why_not"]],
         "role": run.role,
         "answer_by": run.answer_by,
         "next_look_at": run.due_at if run.outcome in {Outcome.WAITING, Outcome.LIMIT_REACHED} else None,
@@ -150,7 +147,8 @@ def package(
         "made_at": now,
         "folded": [],
     }
-    return fold(redact(made, known_secrets(), identifiers(run.input, (effect.key for effect in effects))))
+    told = redact(made, known_secrets(), identifiers(run.input, (effect.key for effect in effects)))
+    return fold(told | _events(run, effects))
 
 
 def _people_said(run: Run) -> list[dict[str, Any]]:
@@ -339,7 +337,8 @@ def _progress(run: Run, contract: list[dict[str, Any]], effects: list[dict[str, 
     """Which assertions, and which writes, changed since the last stop."""
     if not contract:
         return "Not known: the contract is not installed here."
-    last = run.handoffs.filter(version__lt=run.stretch).order_by("-version").first()
+    earlier = run.handoffs.filter(version__lt=run.stretch).order_by("-version")
+    last = earlier.first() if run.stretch > 1 else None
     if not last:
         met = sum(row["value"] == Value.MET for row in contract)
         return f"First stop: {met} of {len(contract)} assertions are met."
@@ -385,9 +384,10 @@ def _declared(workflow: Workflow | None, run: Run, waiting: Effect | None) -> fr
     return frozenset(what for what, it_does in holds.items() if it_does)
 
 
-def _events(run: Run, effects: Iterable[Effect]) -> list[dict[str, Any]]:
+def _events(run: Run, effects: Iterable[Effect]) -> dict[str, list[dict[str, Any]]]:
+    """What may be done, and what may not and why: all of it in words of ours, in which nothing can be hidden."""
     stands = standing(run, effects)
-    return [
+    events = [
         {
             "name": str(move),
             "label": kind.label,
@@ -403,3 +403,7 @@ def _events(run: Run, effects: Iterable[Effect]) -> list[dict[str, Any]]:
         }
         for move, kind in FROM_PEOPLE.items()
     ]
+    return {
+        "allowed_events": [event for event in events if not event["why_not"]],
+        "forbidden_events": [event for event in events if event["why_not"]],
+    }

@@ -21,7 +21,6 @@ queue_urls = [
     path("queue/views/", views.save, name="queue-save-view"),
     path("queue/views/<int:view_id>/rename/", views.rename, name="queue-rename-view"),
     path("queue/views/<int:view_id>/delete/", views.delete, name="queue-delete-view"),
-    path("queue/<uuid:run_id>/claim/", taking.claim_row, name="claim-row"),
 ]
 
 # /runs/<uuid>/
@@ -30,6 +29,7 @@ case_urls = [
     path("body/", case.case_body, name="case-body"),
     path("package.json", case.package, name="package"),
     path("claim/", case.claim, name="claim"),
+    path("claim/row/", taking.claim_row, name="claim-row"),
     path("release/", case.release, name="release"),
     path("assign/", taking.assign, name="assign"),
     path("follow-ups/<slug:name>/", case.follow_up, name="follow-up"),

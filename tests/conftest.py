@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 from django.apps import apps
+from django.core.cache import cache
 from django.db import connection, transaction
 from django.test import TransactionTestCase
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize, sync_playwright
@@ -22,6 +23,11 @@ POOL = os.environ.get("TEST_POOL", "threads")  # prefork must pass too
 CHROMIUM = os.environ.get("BROWSER", "")
 # A refused request is an answer like any other; what it says is for the test to look at.
 REFUSED = "Failed to load resource: the server responded with a status of 4"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered_from_the_test_before() -> None:
+    cache.clear()
 
 
 @pytest.fixture(scope="session", autouse=True)

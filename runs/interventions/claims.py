@@ -92,12 +92,10 @@ def assign(run_id: UUID, by: User, to: User) -> str:
     refuse(by, "assign", run, problem.code, problem.message, status=problem.status)
 
 
-def may_be_given(run: Run, by: User) -> list[User]:
-    """To whom `by` may hand this case now: everybody else who works on the queue, or nobody."""
+def may_assign(run: Run, by: User) -> bool:
+    """Whether `by` may hand this case to somebody now."""
     holder = run.holder if run.is_held() else None
-    if not by.has_perm(f"runs.{Permission.OPERATE}") or _why_not_assign(run, by, holder):
-        return []
-    return [person for person in operators() if person != holder]
+    return by.has_perm(f"runs.{Permission.OPERATE}") and not _why_not_assign(run, by, holder)
 
 
 def _why_not_assign(run: Run, by: User, holder: User | None) -> Refused | None:

@@ -107,7 +107,7 @@ def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
         "budgets": _budgets(case),
         "unresolved": [effect for effect in effects if effect["unresolved"]],
         "next_look_at": None if run.owner else case["next_look_at"],  # a worker that is at it answers sooner
-        "resumes": max(0, run.events.filter(kind="stopped").count() - 1),
+        "resumes": max(0, run.events.filter(kind="stopped").count() - 1) if run.stretch > 1 else 0,
         "stretches": stretches(run, case["budgets"]),
         "timeline": timeline(run, part, desk.name_of, recorded.in_words, steps),
         "part": part,
@@ -124,11 +124,17 @@ def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
         "mine": run.is_held() and run.holder_id == person.pk,
         "tab": _tab(run),
         "may_operate": desk.may(person, Permission.OPERATE),
-        "colleagues": claims.may_be_given(run, person),
+        "colleagues": _others(run) if claims.may_assign(run, person) else (),
         "follow_ups": follow_ups,
         "no_follow_ups": [follow_up for follow_up in follow_ups if follow_up.why_not],
         "related": related(run),
     }
+
+
+def _others(run: Run) -> list[tuple[int, str]]:
+    """Everybody who may be given the case and does not have it."""
+    holder = run.holder_id if run.is_held() else None
+    return [(number, name) for number, name in desk.colleagues() if number != holder]
 
 
 def _tab(run: Run) -> desk.Tab:

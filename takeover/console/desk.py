@@ -1,7 +1,7 @@
 """What every screen asks first: may this person be here, which run is it about, and what lies on the desk."""
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
@@ -22,6 +22,7 @@ from django.utils.translation import gettext_lazy as lazy
 
 from runs.domain.interventions import Permission
 from runs.domain.states import SHORT, Outcome, State
+from runs.interventions import claims
 from runs.interventions.refusals import Refused
 from runs.models import Effect, Run
 from runs.models.run import FINAL_STATES
@@ -33,6 +34,7 @@ APPROVAL = Q(state=State.AWAITING_APPROVAL)
 NOT_PUT_UP = OPEN & ~APPROVAL  # spelt as the index of these parts spells it
 BY_ITSELF = NOT_PUT_UP & ~Q(outcome__in=SHORT)
 COUNTED_UP_TO = 1000
+IN_THE_FRAME = ("open", "approval")  # what is counted around every screen
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ TABS = {
         ),
     )
 }
+COUNTED = tuple(tab for tab in TABS if tab != "closed")  # the closed ones nobody works off
 
 
 def pile(tab: str, person: User) -> Q:
@@ -152,6 +155,11 @@ def _find_shared_names() -> frozenset[str]:
     return frozenset(full for first, last, _ in names if (full := f"{first} {last}".strip()))
 
 
+def colleagues() -> list[tuple[int, str]]:
+    """Who may be given a case, by number and name."""
+    return cache.get_or_set("colleagues", lambda: [(one.pk, name_of(one)) for one in claims.operators()], 60) or []
+
+
 def role_of(person: User) -> str:
     """Their roles in words. Whoever is signed in has them at hand."""
     names = getattr(person, "roles", None)
@@ -174,9 +182,9 @@ def counted(piles: Mapping[str, QuerySet[Run]], person: User, most: int = COUNTE
     return dict(zip(found, User.objects.values_list(*found.values()).get(pk=person.pk), strict=True))
 
 
-def counts(person: User) -> dict[str, int]:
-    """How many runs lie in each pile. The closed ones are not counted: nobody works them off."""
-    return counted({tab: Run.objects.filter(pile(tab, person)) for tab in TABS if tab != "closed"}, person)
+def counts(person: User, tabs: Iterable[str] = COUNTED) -> dict[str, int]:
+    """How many runs lie in each of these piles."""
+    return counted({tab: Run.objects.filter(pile(tab, person)) for tab in tabs}, person)
 
 
 def on_every_page(request: HttpRequest) -> dict[str, Any]:
@@ -185,7 +193,7 @@ def on_every_page(request: HttpRequest) -> dict[str, Any]:
     if not isinstance(person, User):
         return {}
     return {
-        "desk": SimpleLazyObject(lambda: counts(person)),
+        "desk": SimpleLazyObject(lambda: counts(person, IN_THE_FRAME)),
         "my_name": name_of(person),
         "my_role": lazystr(SimpleLazyObject(lambda: role_of(person))),
         "looks": may_look(person),

@@ -57,6 +57,11 @@ class Part:
     is_ours: bool  # in the viewer's language; otherwise as it was recorded
 
 
+def is_as_recorded() -> bool:
+    """Whether the viewer reads the language of the record."""
+    return (get_language() or settings.LANGUAGE_CODE) == settings.LANGUAGE_CODE
+
+
 def parts(text: str) -> list[Part]:
     """`text` in the viewer's language as far as it is recognised."""
     language = get_language() or settings.LANGUAGE_CODE
@@ -84,8 +89,7 @@ def plain(text: str) -> str:
 
 def in_words(text: str) -> str:
     """As `plain`, and a code of ours as its word."""
-    is_english = (get_language() or settings.LANGUAGE_CODE) == settings.LANGUAGE_CODE
-    return plain(text) if is_english else _code(text) or plain(text)
+    return plain(text) if is_as_recorded() else _code(text) or plain(text)
 
 
 class Phrase:

@@ -31,6 +31,8 @@ class Stretch:
 
 def stretches(run: Run, budgets: Iterable[Mapping[str, Any]]) -> list[Stretch]:
     """One after the other, if the run was ever resumed; `budgets` are the lines as they stand now."""
+    if run.stretch < (2 if run.outcome else 1):  # under way for the first time, or stopped for the first time
+        return []
     rows = run.handoffs.order_by("-version").values_list(
         "version", "made_at", "package__outcome", "package__stop_reason", "package__budgets"
     )

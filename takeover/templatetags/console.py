@@ -2,15 +2,16 @@
 
 import json
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from django import template
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format, number_format
-from django.utils.html import conditional_escape, format_html
+from django.utils.html import conditional_escape, escape, format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import pgettext
+from django.utils.translation import get_language, pgettext
 
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
@@ -36,9 +37,10 @@ def instant(value: datetime | str | None) -> datetime | None:
 
 
 def spell_clock(at: datetime) -> str:
-    if at.date() == timezone.localtime().date():
-        return date_format(at, "H:i:s")
-    if at.year == timezone.localtime().year:
+    today = timezone.localtime()
+    if at.date() == today.date():
+        return at.strftime("%H:%M:%S")
+    if at.year == today.year:
         return date_format(at, pgettext("format of a date", "j M H:i"))
     return date_format(at, pgettext("format of a date", "j M Y H:i"))
 
@@ -49,8 +51,14 @@ def exactly(at: datetime) -> str:
     return f"{written} {at.tzinfo} (UTC{offset[:3]}:{offset[3:]})" if at.utcoffset() else f"{written} {at.tzinfo}"
 
 
+@lru_cache(maxsize=4096)  # pages show the same instants again and again, and Django takes long to spell them
+def _beginning(at: datetime, _zone: str, _language: str | None) -> SafeString:
+    return format_html('<time datetime="{}" title="{}">', at.isoformat(timespec="seconds"), exactly(at))
+
+
 def _time(at: datetime, text: str) -> SafeString:
-    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(timespec="seconds"), exactly(at), text)
+    beginning = _beginning(at, str(at.tzinfo), get_language())  # equal instants may stand in different zones
+    return SafeString(f"{beginning}{conditional_escape(text)}</time>")
 
 
 @register.simple_tag
@@ -261,6 +269,8 @@ register.filter("visible", words.visible)
 @register.filter("recorded")
 def show_recorded(text: object) -> SafeString:
     """A sentence of the record, in the viewer's language as far as it is one of ours; the rest is marked as English."""
+    if recorded.is_as_recorded():
+        return SafeString(escape(words.visible(text)))
     parts = recorded.parts(str(text))
     return SafeString("".join([conditional_escape(_as_recorded(part, words.visible(part.text))) for part in parts]))
 
@@ -274,6 +284,8 @@ def _as_recorded(part: recorded.Part, shown: str) -> str:
 @register.filter
 def as_recorded(text: object) -> SafeString | str:
     """What has to be seen exactly as it is: what a write would leave behind, say."""
+    if recorded.is_as_recorded():
+        return words.visible(text)
     part = recorded.exact(str(text))
     return _as_recorded(part, words.visible(part.text))
 

@@ -39,7 +39,7 @@ def test_a_case_is_claimed_by_one_of_those_who_claim_it_at_once() -> None:
     answers = at_once(
         *(post(name, one_by_one) for name in ("alice", "ann")),
         post("bob", "/queue/bulk/", **many),
-        post("supervisor", f"/queue/{run.pk}/claim/"),
+        post("supervisor", f"/runs/{run.pk}/claim/row/"),
     )
     assert all(answer.status_code < 500 for answer in answers)
     assert holders().total() == 1

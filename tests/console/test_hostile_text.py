@@ -148,7 +148,9 @@ def cases(mallory: User) -> list[Run]:
 def _spoil(run: Run, finding: str, by: User) -> None:
     of_input = evil("runs.Run.input")
     subject = evil("runs.Run.subject") + str(run.pk)[:4]
-    Run.objects.filter(pk=run.pk).update(input={"order_id": of_input, of_input: of_input}, subject=subject)
+    run.stretch = 2
+    spoilt = {"input": {"order_id": of_input, of_input: of_input}, "subject": subject}
+    Run.objects.filter(pk=run.pk).update(**spoilt, stretch=run.stretch)
     for effect in run.effects.all():
         plan: dict[str, Any] = {name: evil("runs.Effect.plan") for name in effect.plan}
         plan |= {"operation": effect.plan["operation"], "params": _spoilt(effect.plan["params"], "runs.Effect.plan")}
@@ -192,7 +194,7 @@ def _spoil(run: Run, finding: str, by: User) -> None:
             target_version=evil("runs.Glance.target_version"),
             says=evil("runs.Glance.says"),
         )
-    for version in range(2):
+    for version in (1, 2):
         ended: dict[str, Any] = dict.fromkeys(("outcome", "stop_reason"), evil("runs.Handoff.package")) | {
             "budgets": []
         }

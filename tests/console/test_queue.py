@@ -282,7 +282,7 @@ def test_who_does_not_work_on_the_queue_takes_nothing(
 
 def test_a_row_is_claimed_in_its_place(alice: User, signed_in: SignIn) -> None:
     run = rows.run("B456", alice, StopReason.NO_PROGRESS)
-    answer = signed_in(alice).post(f"/queue/{run.pk}/claim/")
+    answer = signed_in(alice).post(f"/runs/{run.pk}/claim/row/")
     assert answer.status_code == 200
     assert answer.content.decode().strip().startswith(f'<li class="row" id="run-{run.pk}"')
     assert "you, " in answer.content.decode()
@@ -290,8 +290,8 @@ def test_a_row_is_claimed_in_its_place(alice: User, signed_in: SignIn) -> None:
 
 def test_a_lost_race_for_a_row_names_the_winner(alice: User, bob: User, signed_in: SignIn) -> None:
     run = rows.run("B456", alice, StopReason.NO_PROGRESS)
-    signed_in(bob).post(f"/queue/{run.pk}/claim/")
-    answer = signed_in(alice).post(f"/queue/{run.pk}/claim/")
+    signed_in(bob).post(f"/runs/{run.pk}/claim/row/")
+    answer = signed_in(alice).post(f"/runs/{run.pk}/claim/row/")
     assert answer.status_code == 409
     assert "Bob Okafor holds this case until" in answer.content.decode()
     assert "Bob Okafor" in answer.content.decode()
@@ -299,7 +299,7 @@ def test_a_lost_race_for_a_row_names_the_winner(alice: User, bob: User, signed_i
 
 def test_nothing_is_taken_by_a_get(alice: User, signed_in: SignIn) -> None:
     run = rows.run("B456", alice, StopReason.NO_PROGRESS)
-    for address in ("/queue/take-next/", f"/queue/{run.pk}/claim/", f"/runs/{run.pk}/claim/"):
+    for address in ("/queue/take-next/", f"/runs/{run.pk}/claim/row/", f"/runs/{run.pk}/claim/"):
         assert signed_in(alice).get(address).status_code == 405
     run.refresh_from_db()
     assert run.holder is None

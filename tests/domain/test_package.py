@@ -296,7 +296,9 @@ def test_a_package_may_be_as_large_as_the_limit_and_not_a_byte_larger() -> None:
 def test_a_package_is_not_a_byte_too_large_once_its_parts_are_cut(more: int) -> None:
     made = of_size(LIMIT + 1, goal=LONG, progress=LONG)
     saved_by_one_cut = size(made) - size(fold(made))
-    assert size(fold(of_size(LIMIT + saved_by_one_cut + more, goal=LONG, progress=LONG))) <= LIMIT
+    folded = fold(of_size(LIMIT + saved_by_one_cut + more, goal=LONG, progress=LONG))
+    assert size(folded) <= LIMIT
+    assert len(cut(folded)) == (1 if more < 0 else 2)  # the comma before an entry is counted with the first, too
 
 
 def test_of_parts_of_one_length_the_one_whose_place_comes_first_is_cut() -> None:

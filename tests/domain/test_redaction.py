@@ -21,6 +21,7 @@ from runs.domain.redaction import (
     TOO_DEEP,
     TOO_LONG,
     TOO_MANY,
+    _redacted_once,
     _spellings,
     clean,
     fold_text,
@@ -37,8 +38,9 @@ CARD = "4111111111111111"
 
 
 @pytest.fixture(autouse=True)
-def every_test_spells_out_its_known_values_anew() -> None:
+def every_test_redacts_anew() -> None:
     _spellings.cache_clear()
+    _redacted_once.cache_clear()
 
 
 # By the name of a field
@@ -563,7 +565,9 @@ def test_no_key_is_lost_where_several_come_out_alike() -> None:
         "access_token",
         "client_secret",
         "accessToken",
+        "apiKey",
         "password_hash",
+        f"{'a ' * 47}token".rjust(100),
         "API key",
     ],
 )
@@ -576,3 +580,5 @@ def test_what_is_only_called_after_a_secret_keeps_what_stands_beside_it() -> Non
     event = {"name": "credential_replaced", "permission": "operate_run", "label": "Credential replaced"}
     assertion = {"name": "token_received", "value": "MET"}
     assert redact([event, assertion, ["token_received", "MET"]]) == [event, assertion, ["token_received", "MET"]]
+    sentence = f"{'a ' * 47} token".rjust(101)
+    assert redact([sentence, "MET"]) == [sentence, "MET"]

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.core.cache import cache
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils.translation import gettext as _
@@ -20,6 +21,7 @@ from takeover.console import desk, words
 from takeover.console.queue import writes
 
 ME, NOBODY = "me", "nobody"
+OFFERED_FOR = 30  # seconds after which is looked again for what occurs: new words in a menu, and no case is missed
 AGE = {
     "1h": (timedelta(hours=1), lazy("more than an hour")),
     "4h": (timedelta(hours=4), lazy("more than 4 hours")),
@@ -139,17 +141,17 @@ class Field:
 
 
 def fields(chosen: dict[str, str], among_the_closed: bool) -> list[Field]:
-    """Every filter with its choices, in two queries. What occurs is read off the open runs; of the closed ones, which
-    may be a million, everything is offered that there is."""
+    """Every filter with its choices. What occurs is read off the open runs, now and then; of the closed ones, which may
+    be a million, everything is offered that there is."""
     offered: dict[str, Iterable[str]] = {"effect": [*writes.GROUPS, writes.NONE], "age": AGE, "risk": RISK}
     if among_the_closed:
         offered |= {"workflow": registry.workflows(), "reason": set(StopReason), "error": set(ErrorClass)}
         people = {}
     else:
-        found = Run.objects.unfinished().order_by().values_list("workflow", "stop_reason", "error_class").distinct()
-        workflows, reasons, errors = map(set, zip(*found, strict=True)) if found else (set(), set(), set())
-        offered |= {"workflow": workflows, "reason": reasons, "error": errors}
-        people = _holders(chosen.get("who", ""))
+        offered |= cache.get_or_set("queue-occurring", _occurring, OFFERED_FOR) or {}
+        people = cache.get_or_set("queue-holders", _holders, OFFERED_FOR) or {}
+        if (number := chosen.get("who", "")).isdecimal() and number not in people:
+            people |= {str(one.pk): desk.name_of(one) for one in User.objects.filter(pk=number)}
         offered["who"] = [ME, NOBODY, *people]
     return [_field(one, chosen.get(name, ""), offered.get(name, ()), people) for name, one in FILTERS.items()]
 
@@ -163,9 +165,13 @@ def _field(one: Filter, chosen: str, offered: Iterable[str], people: dict[str, s
     return Field(one, [Choice(value, spelled[value], value == chosen) for value in listed])
 
 
-def _holders(chosen: str) -> dict[str, str]:
-    """Who has a case now, and who is filtered by, by number."""
-    holds = Q(held_runs__held_until__gt=Now())
-    wanted = holds | Q(pk=int(chosen)) if chosen.isdecimal() else holds
-    found = User.objects.filter(wanted).distinct().order_by("username")
+def _occurring() -> dict[str, set[str]]:
+    found = Run.objects.unfinished().order_by().values_list("workflow", "stop_reason", "error_class").distinct()
+    workflows, reasons, errors = map(set, zip(*found, strict=True)) if found else (set(), set(), set())
+    return {"workflow": workflows, "reason": reasons, "error": errors}
+
+
+def _holders() -> dict[str, str]:
+    """Who has a case now, by number."""
+    found = User.objects.filter(held_runs__held_until__gt=Now()).distinct().order_by("username")
     return {str(person.pk): desk.name_of(person) for person in found}

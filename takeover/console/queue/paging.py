@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as lazy
 from runs.models import Run
 from runs.models.run import RunQuerySet
 
-PAGE = 30
+PAGE = 25
 FEW = 2000
 
 

@@ -14,7 +14,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from runs.domain.interventions import Permission
-from runs.interventions import claims
 from runs.models import Run
 from takeover.console import desk
 from takeover.console.queue import saved, search
@@ -84,8 +83,9 @@ def queue_news(request: HttpRequest) -> HttpResponse:
 @never_cache
 def desk_counts(request: HttpRequest) -> HttpResponse:
     """The counters of the frame, and on the queue those of its tabs."""
-    desk.visitor(request)
-    return render(request, "_counts.html", {"tabs": desk.TABS.values() if "tabs" in request.GET else ()})
+    person = desk.visitor(request)
+    of_tabs = {"tabs": desk.TABS.values(), "desk": desk.counts(person)} if "tabs" in request.GET else {}
+    return render(request, "_counts.html", of_tabs)
 
 
 def _context(place: Place, person: User, since: datetime | None = None) -> dict[str, Any]:
@@ -98,11 +98,12 @@ def _context(place: Place, person: User, since: datetime | None = None) -> dict[
     return {
         "place": place,
         "back": place.here(),
+        "desk": desk.counts(person),
         "tabs": [(tab, place.address(tab=name, sort="")) for name, tab in desk.TABS.items()],
         "fields": fields,
         "chips": place.chips(fields),
         "views": saved.shown(person, place),
-        "colleagues": claims.operators() if desk.may(person, Permission.OPERATE) else (),
+        "colleagues": desk.colleagues() if desk.may(person, Permission.OPERATE) else (),
         "rows": rows(runs, person, since),
         "elsewhere": place.elsewhere(person),
         "next_page": place.address(after=next_page) if next_page else "",
