@@ -34,13 +34,16 @@ NOT_AS_WANTED = set(Answer) - {Answer.ACCEPTED}
 BROKEN_OFF = {StepStatus.FAILED, StepStatus.INTERRUPTED}
 
 
-def read(run: Run, latest_steps: Sequence[Step] | None = None) -> dict[str, Any]:
-    """The package on what is recorded now. `latest_steps`: the newest first, from whoever has read them already."""
+def read(
+    run: Run, latest_steps: Sequence[Step] | None = None, said: Iterable[InboxEvent] | None = None
+) -> dict[str, Any]:
+    """The package on what is recorded now. `latest_steps`, and all that was `said` to the run: the newest first, from
+    whoever has read them already."""
     facts = {row.name: row.value() for row in run.facts.all()}
     effects = [row.value() for row in run.effects.all()]
     latest = run.step_rows.order_by("-seq") if latest_steps is None else latest_steps
     steps = [step_as_json(step) for step in reversed(latest[:STEPS_SHOWN])]
-    return package(run, facts, effects, run.ledger, steps, timezone.now())
+    return package(run, facts, effects, run.ledger, steps, timezone.now(), said)
 
 
 def context_of(run: Run, facts: Mapping[str, Fact], effects: Iterable[Effect], now: datetime) -> Context:
@@ -71,6 +74,7 @@ def package(
     ledger: Ledger,
     steps: list[dict[str, Any]],
     now: datetime,
+    said: Iterable[InboxEvent] | None = None,
 ) -> dict[str, Any]:
     """The package of a run with the given values, without secrets: valid under `runs.domain.package.SCHEMA`.
 
@@ -113,7 +117,7 @@ def package(
         "unknown": _unknown(run, workflow, says),
         "contract": contract,
         "effects": written,
-        "people_said": [] if withheld else _people_said(run),
+        "people_said": [] if withheld else _people_said(run, said),
         "steps": steps,
         "steps_left_out": max(0, run.steps - len(steps)),
         "budgets": [
@@ -151,9 +155,12 @@ def package(
     return fold(told | _events(run, effects))
 
 
-def _people_said(run: Run) -> list[dict[str, Any]]:
+def _people_said(run: Run, said: Iterable[InboxEvent] | None) -> list[dict[str, Any]]:
     """What people supplied, as their word and not as evidence; the latest last."""
-    given = run.inbox.filter(name__in=WORDS_OF_PEOPLE).exclude(result=InboxEvent.Result.REFUSED)
+    if said is None:
+        given = run.inbox.filter(name__in=WORDS_OF_PEOPLE).exclude(result=InboxEvent.Result.REFUSED)
+        said = given.select_related("actor").order_by("-id")[:SAID_SHOWN]
+    words = [event for event in said if event.name in WORDS_OF_PEOPLE and event.result != InboxEvent.Result.REFUSED]
     return [
         {
             "event": event.name,
@@ -162,7 +169,7 @@ def _people_said(run: Run) -> list[dict[str, Any]]:
             "statement": event.payload.get("statement", ""),
             "reference": event.payload.get("reference", ""),
         }
-        for event in reversed(given.select_related("actor").order_by("-id")[:SAID_SHOWN])
+        for event in reversed(words[:SAID_SHOWN])
     ]
 
 

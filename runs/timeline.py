@@ -75,17 +75,28 @@ def latest_steps(run: Run) -> list[Step]:
     return list(run.step_rows.order_by("-seq")[:TIMELINE_SHOWN])
 
 
+def latest_events(run: Run) -> list[Event]:
+    """As many as the whole story tells, newest first; fewer are all that there are."""
+    return list(_events(run, "all"))
+
+
+def _events(run: Run, shown: str) -> Iterable[Event]:
+    events = run.events.select_related("actor", "text_row").filter(EVENTS_OF[shown])
+    return events.order_by("-id")[:TIMELINE_SHOWN]
+
+
 def timeline(
     run: Run,
     shown: str = "all",
     name_of: Callable[[User], str] = User.get_username,
     in_words: Callable[[str], str] = str,
     latest: Iterable[Step] | None = None,
+    events: Iterable[Event] | None = None,
 ) -> list[dict[str, Any]]:
     """What happened, newest first, as sentences. `quote` is text that somebody else wrote and nobody vouches for.
 
-    `in_words` puts a sentence of the record into the language of whoever reads; `latest` are the `latest_steps`, from
-    whoever has read them already.
+    `in_words` puts a sentence of the record into the language of whoever reads; `latest` are the `latest_steps` and
+    `events` the `latest_events`, from whoever has read them already.
     """
     withheld = run.stop_reason == StopReason.NOT_AUTHORISED
     workflow = registry.find(run.workflow, run.workflow_version)
@@ -94,8 +105,9 @@ def timeline(
         latest = _steps(run, shown, withheld)
     lines = [_step_line(step, withheld, labels) for step in latest]
     if shown in EVENTS_OF:
-        events = run.events.select_related("actor", "text_row").filter(EVENTS_OF[shown]).order_by("-id")
-        told = [(event, line) for event in events[:TIMELINE_SHOWN] if (line := _event_line(event, name_of, in_words))]
+        if events is None or shown != "all":
+            events = _events(run, shown)
+        told = [(event, line) for event in events if (line := _event_line(event, name_of, in_words))]
         lines += [_withheld(event, line) if withheld else line for event, line in told]
     return sorted(lines, key=lambda line: (line["at"], line["order"]), reverse=True)
 

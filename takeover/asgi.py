@@ -21,7 +21,7 @@ class Handler(ASGIHandler):
     """Django's, but middleware and view answer in one thread, one after the other. Django's own goes back to the event
     loop between them, which takes longer than most of them do."""
 
-    def load_middleware(self, is_async: bool = False) -> None:  # noqa: ARG002 - Django asks for it to be
+    def load_middleware(self, is_async: bool = False) -> None:
         super().load_middleware(is_async=False)
 
     async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:

@@ -1,7 +1,7 @@
 """What a person may send to a run now, and what stands against it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from django.contrib.auth.models import User
@@ -17,6 +17,7 @@ from runs.interventions.refusals import Refused, called
 from runs.models import InboxEvent, Run
 from runs.workflows import registry
 
+PROPOSED = InboxEvent.Result.PROPOSED
 DIGEST = re.compile("[0-9a-f]{64}")
 
 
@@ -183,10 +184,12 @@ def proposal(kind: EventKind, run: Run) -> InboxEvent | None:
     return proposals(run).get(kind.move) if kind.takes_two else None
 
 
-def proposals(run: Run) -> dict[str, InboxEvent]:
-    """The latest proposal of each event, in one query."""
-    proposed = run.inbox.filter(result=InboxEvent.Result.PROPOSED, stretch=run.stretch)
-    latest = {event.name: event for event in proposed.select_related("actor").order_by("id")}
+def proposals(run: Run, said: Iterable[InboxEvent] | None = None) -> dict[str, InboxEvent]:
+    """The latest proposal of each event; `said` is all of the inbox, newest first, from whoever has read it."""
+    if said is None:
+        said = run.inbox.filter(result=PROPOSED, stretch=run.stretch).select_related("actor").order_by("-id")
+    proposed = [event for event in said if event.result == PROPOSED and event.stretch == run.stretch]
+    latest = {event.name: event for event in reversed(proposed)}
     return {name: first for name, first in latest.items() if _is_entitled(FROM_PEOPLE[Move(name)], first)}
 
 

@@ -24,7 +24,7 @@ from runs.interventions import notes as writing_notes
 from runs.interventions.possible import possible_follow_ups, proposals, standing_of
 from runs.interventions.refusals import Refused
 from runs.models import InboxEvent, Run, Seal
-from runs.timeline import SHOWN, latest_steps, timeline
+from runs.timeline import SHOWN, TIMELINE_SHOWN, latest_events, latest_steps, timeline
 from takeover.console import aftermath, desk, notes, recorded
 from takeover.console.actions import actions
 from takeover.console.glance import looked_at, undecided
@@ -33,6 +33,7 @@ from takeover.console.stretches import stretches
 
 REFUSED_AFTERWARDS = InboxEvent.Result.REFUSED
 PROPOSED = InboxEvent.Result.PROPOSED
+LATEST = 20  # of what was said to a run, read for its page
 PARTS = {  # of the story that is told
     "all": lazy("Everything"),
     "people": lazy("People"),
@@ -78,18 +79,22 @@ def _budgets(case: dict[str, Any]) -> list[dict[str, Any]]:
 def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
     """Everything that the body of the page shows, with one `part` of the story."""
     prefetch_related_objects([run], "facts")
-    steps = latest_steps(run)
-    case = cases.read(run, steps)
-    inbox = list(run.inbox.order_by("-id").select_related("actor")[:20])
+    part = part if part in SHOWN else "all"
+    steps, events = latest_steps(run), latest_events(run) if part == "all" else None
+    inbox = list(run.inbox.order_by("-id").select_related("actor")[:LATEST])
+    # Where these few are all that there are, nobody below has to ask again.
+    said = inbox if len(inbox) < LATEST else None
+    recorded_so_far = events if events is not None and len(events) < TIMELINE_SHOWN else None
+    case = cases.read(run, steps, said)
     pending = [event for event in inbox if not event.result]
     # What a service said too late is on record, and nobody here was waiting for it.
     last = next((event for event in inbox if event.actor_id and event.result not in {"", PROPOSED}), None)
     not_done = last if last and last.result == REFUSED_AFTERWARDS and last.settled_at else None
-    proposed = proposals(run)
+    proposed = proposals(run, said)
     everything = actions(case, run, person, proposed)
     forbidden = [action for action in everything if action.why_not and action.near]
     follow_ups = possible_follow_ups(run) if desk.may(person, Permission.START) else []
-    waiting, effects, part = undecided(case), _effects(case, run), part if part in SHOWN else "all"
+    waiting, effects = undecided(case), _effects(case, run)
     return {
         "run": run,
         "case": case,
@@ -109,10 +114,10 @@ def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
         "next_look_at": None if run.owner else case["next_look_at"],  # a worker that is at it answers sooner
         "resumes": max(0, run.events.filter(kind="stopped").count() - 1) if run.stretch > 1 else 0,
         "stretches": stretches(run, case["budgets"]),
-        "timeline": timeline(run, part, desk.name_of, recorded.in_words, steps),
+        "timeline": timeline(run, part, desk.name_of, recorded.in_words, steps, events),
         "part": part,
         "parts": PARTS,
-        "notes": notes.shown(run),
+        "notes": notes.shown(run, recorded_so_far),
         "note": notes.form(),
         "may_note": notes.may_write(run, person),
         "told": _told(case),

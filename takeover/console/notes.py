@@ -1,7 +1,7 @@
 """Notes on a case: what people write down for each other. Nothing moves for it."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -11,18 +11,21 @@ from runs.domain.interventions import Permission
 from runs.domain.states import StopReason
 from runs.interventions import notes
 from runs.interventions.refusals import Refused
-from runs.models import Run
+from runs.models import Event, Run
 from takeover.console import desk
 
 SHOWN = 20
 MOST = notes.MOST
 
 
-def shown(run: Run) -> list[dict[str, Any]]:
-    """The newest first. Of a run of somebody who was not entitled there are none to be seen."""
+def shown(run: Run, events: Iterable[Event] | None = None) -> list[dict[str, Any]]:
+    """The newest first. Of a run of somebody who was not entitled there are none to be seen. `events` is all of the
+    record, from whoever has read it."""
     if run.stop_reason == StopReason.NOT_AUTHORISED:
         return []
-    rows = run.events.filter(kind=notes.KIND).select_related("actor", "text_row").order_by("-id")[:SHOWN]
+    if events is None:
+        events = run.events.filter(kind=notes.KIND).select_related("actor", "text_row").order_by("-id")[:SHOWN]
+    rows = [event for event in events if event.kind == notes.KIND][:SHOWN]
     return [
         {
             "pk": row.pk,

@@ -146,7 +146,7 @@ def fields(chosen: dict[str, str], among_the_closed: bool) -> list[Field]:
     offered: dict[str, Iterable[str]] = {"effect": [*writes.GROUPS, writes.NONE], "age": AGE, "risk": RISK}
     if among_the_closed:
         offered |= {"workflow": registry.workflows(), "reason": set(StopReason), "error": set(ErrorClass)}
-        people = {}
+        people: dict[str, str] = {}
     else:
         offered |= cache.get_or_set("queue-occurring", _occurring, OFFERED_FOR) or {}
         people = cache.get_or_set("queue-holders", _holders, OFFERED_FOR) or {}
