@@ -204,6 +204,16 @@ def test_reasons_are_found_by_their_words_in_both_languages(monkeypatch: pytest.
                 assert search._codes(text, {"limit_cost": Word()}) == ["limit_cost"]
 
 
+def test_a_run_is_found_and_opened_by_the_key_of_its_write(alice: User, signed_in: SignIn) -> None:
+    run, client = rows.proposed("B456", alice), signed_in(alice)
+    rows.proposed("C881", alice)
+    key = run.effects.get().operation_key
+    assert orders(client.get("/", {"tab": "approval", "q": key}).content.decode()) == ["B456"]
+    assert client.get("/", {"q": key, "go": "yes"}).headers["Location"] == f"/runs/{run.pk}/"
+    for text in (key[:-1], f"{key}0", key.replace("-", " ")):
+        assert orders(client.get("/", {"tab": "approval", "q": text, "go": "yes"}).content.decode()) == [], text
+
+
 def test_a_number_of_a_run_and_enter_open_the_case(alice: User, signed_in: SignIn) -> None:
     run, client = rows.run("B456", alice, StopReason.NO_PROGRESS), signed_in(alice)
     number = str(run.pk)

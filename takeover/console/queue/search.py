@@ -1,4 +1,5 @@
-"""What a text finds: the words of a run, its number, and why it stopped, in the words that people are shown."""
+"""What a text finds: the words of a run, its number, the key of a write of it, and why it stopped, in the words that
+people are shown."""
 
 import re
 import uuid
@@ -11,12 +12,13 @@ from django.db.models.functions import Cast, Lower, Right, StrIndex
 from django.db.models.lookups import Exact, GreaterThan
 from django.utils.translation import override
 
-from runs.models import Run
+from runs.models import Effect, Run
 from runs.models.run import WORDS, bigrams
 from takeover.console import words
 
 LONGEST = 200
 NUMBER = re.compile(r"[0-9a-f-]{1,36}")
+KEY = re.compile(r"(?=.*[0-9])\S+-\S{4,}")  # an operation key has parts and figures
 SHORT = re.compile(r"([0-9a-f]{4})(?:…|\.\.\.)([0-9a-f]{2})")  # as the console shows a number where room is short
 
 
@@ -25,19 +27,30 @@ def found_by(text: str) -> Q:
     if len(text) == 1:
         return _says(f"\n{text}") | _numbered(text)
     stopped_for, failed_by = _codes(text, words.REASON), _codes(text, words.ERROR)
-    return _says(text) | _numbered(text) | Q(stop_reason__in=stopped_for) | Q(error_class__in=failed_by)
+    # Looked up first: beside a question to another table, no index of this one would be used.
+    writing = Q(pk=run.pk) if (run := _that_writes(text)) else Q(pk__in=[])
+    named = _says(text) | _numbered(text) | writing
+    return named | Q(stop_reason__in=stopped_for) | Q(error_class__in=failed_by)
 
 
 def the_run(text: str) -> Run | None:
-    """The one run that `text` is the number of, in full or as the console shortens it."""
-    text = text.lower()
+    """The one run that `text` is the number of, in full or as the console shortens it, or a write's operation key."""
+    key, text = text, text.lower()
     if not SHORT.fullmatch(text):
         try:
             return Run.objects.filter(pk=uuid.UUID(text)).first()
         except ValueError:
-            return None
+            return _that_writes(key)
     found = Run.objects.filter(_numbered(text))[:2]
     return found[0] if len(found) == 1 else None
+
+
+def _that_writes(key: str) -> Run | None:
+    """The run of the write with this operation key: what a service's own log has of it."""
+    if not KEY.fullmatch(key):
+        return None
+    effect = Effect.objects.select_related("run").filter(operation_key=key).first()
+    return effect.run if effect else None
 
 
 def _says(text: str) -> Q:
