@@ -41,24 +41,27 @@ def spell_clock(at: datetime) -> str:
     if at.date() == today.date():
         return at.strftime("%H:%M:%S")
     if at.year == today.year:
-        return date_format(at, pgettext("format of a date", "j M H:i"))
-    return date_format(at, pgettext("format of a date", "j M Y H:i"))
+        return _written(at, pgettext("format of a date", "j M H:i"))
+    return _written(at, pgettext("format of a date", "j M Y H:i"))
 
 
 def exactly(at: datetime) -> str:
     """The instant to the second, with the name of the zone and how far it is from UTC."""
-    written, offset = date_format(at, pgettext("format of a date", "j F Y, H:i:s")), at.strftime("%z")
+    written, offset = _written(at, pgettext("format of a date", "j F Y, H:i:s")), at.strftime("%z")
     return f"{written} {at.tzinfo} (UTC{offset[:3]}:{offset[3:]})" if at.utcoffset() else f"{written} {at.tzinfo}"
 
 
-@lru_cache(maxsize=4096)  # pages show the same instants again and again, and Django takes long to spell them
-def _beginning(at: datetime, _zone: str, _language: str | None) -> SafeString:
-    return format_html('<time datetime="{}" title="{}">', at.isoformat(timespec="seconds"), exactly(at))
+def _written(at: datetime, how: str) -> str:
+    return _written_once(at, how, str(at.tzinfo), get_language())  # equal instants may stand in different zones
+
+
+@lru_cache(maxsize=8192)  # pages show the same instants again and again, and Django takes long to write one
+def _written_once(at: datetime, how: str, _zone: str, _language: str | None) -> str:
+    return date_format(at, how)
 
 
 def _time(at: datetime, text: str) -> SafeString:
-    beginning = _beginning(at, str(at.tzinfo), get_language())  # equal instants may stand in different zones
-    return SafeString(f"{beginning}{conditional_escape(text)}</time>")
+    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(timespec="seconds"), exactly(at), text)
 
 
 @register.simple_tag
