@@ -2,41 +2,27 @@
 
 import logging
 import re
-from collections.abc import Awaitable, Callable
-from functools import wraps
+from collections.abc import Callable
 
-from asgiref.sync import iscoroutinefunction
 from django.conf import settings
 from django.core.exceptions import BadRequest
-from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.template.loader import render_to_string
-from django.utils.decorators import sync_and_async_middleware
 
 from takeover.api.bodies import API
 
 SESSION = re.compile(r"[a-z0-9]{1,64}")
 
 Answer = Callable[[HttpRequest], HttpResponseBase]
-AsyncAnswer = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
-ErrorPage = Callable[[HttpRequest, Exception], HttpResponseBase]
 
 
 # Requests and answers
 
 
-@sync_and_async_middleware
-def Edge(get_response: Answer | AsyncAnswer) -> Answer | AsyncAnswer:  # noqa: N802 - it stands among classes
-    if iscoroutinefunction(get_response):
-
-        async def answer_later(request: HttpRequest) -> HttpResponseBase:
-            return _private(_refusal(request) or await get_response(request))
-
-        return answer_later
-
+def Edge(get_response: Answer) -> Answer:  # noqa: N802 - it stands among classes
     def answer(request: HttpRequest) -> HttpResponseBase:
-        return _private(_refusal(request) or get_response(request))  # type: ignore[arg-type]
+        return _private(_refusal(request) or get_response(request))
 
     return answer
 
@@ -72,29 +58,12 @@ class NoTraceOfRefusals(logging.Filter):
 # Pages. Django's own read the form again, which fails once more when the form was at fault.
 
 
-def gives_connection_back(page: ErrorPage) -> ErrorPage:
-    """Django makes these pages in other threads than the rest, and nothing closes a database connection there."""
-
-    @wraps(page)
-    def made(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-        opened_here = connection.connection is None
-        try:
-            return page(request, exception)
-        finally:
-            if opened_here:
-                connection.close()
-
-    return made
-
-
-@gives_connection_back
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Says what is wrong where we found it; what Django finds suspicious it describes to the log."""
     said = str(exception) if isinstance(exception, BadRequest) else ""
     return render(request, "400.html", {"exception": said}, status=400)
 
 
-@gives_connection_back
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     said = exception.args[0] if exception.args else ""
     return render(request, "404.html", {"exception": said if isinstance(said, str) else ""}, status=404)

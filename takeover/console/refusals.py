@@ -16,7 +16,6 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from runs.models import Refusal
-from takeover.edge import gives_connection_back
 
 log = logging.getLogger(__name__)
 QUIET = 10.0  # seconds between two log lines
@@ -47,7 +46,6 @@ class Strangers:
 strangers = Strangers()
 
 
-@gives_connection_back
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """The page for what somebody may not see; the attempt goes on record."""
     if isinstance(request.user, User):

@@ -1,18 +1,15 @@
 """Times in the viewer's own zone: the one they chose, or else the one that their browser has told us."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from zoneinfo import ZoneInfo
 
-from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import timezone
-from django.utils.decorators import sync_and_async_middleware
 
 CHOSEN = "zone"  # set by takeover.console.you
 BROWSERS = "timezone"  # set by console.js
 
 Answer = Callable[[HttpRequest], HttpResponseBase]
-AsyncAnswer = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 
 def _zone(request: HttpRequest) -> ZoneInfo | None:
@@ -26,18 +23,9 @@ def _named(name: str) -> ZoneInfo | None:
         return None
 
 
-@sync_and_async_middleware
-def BrowserTimeZone(get_response: Answer | AsyncAnswer) -> Answer | AsyncAnswer:  # noqa: N802 - it stands among classes
-    if iscoroutinefunction(get_response):
-
-        async def answer_later(request: HttpRequest) -> HttpResponseBase:
-            with timezone.override(_zone(request)):
-                return await get_response(request)  # type: ignore[no-any-return]
-
-        return answer_later
-
+def BrowserTimeZone(get_response: Answer) -> Answer:  # noqa: N802 - it stands among classes
     def answer(request: HttpRequest) -> HttpResponseBase:
         with timezone.override(_zone(request)):
-            return get_response(request)  # type: ignore[return-value]
+            return get_response(request)
 
     return answer
