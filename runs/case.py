@@ -5,6 +5,7 @@ One reading for everyone: the engine writes it down with a stop, the console sho
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -114,6 +115,7 @@ def package(
         "acceptance": str(run.acceptance),
         "recovery": str(run.recovery),
         "withheld": withheld,
+        "stake": asdict(run.stake) if run.stake and not withheld else None,
         "unknown": _unknown(run, workflow, says),
         "contract": contract,
         "effects": written,

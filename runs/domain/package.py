@@ -18,7 +18,7 @@ from runs.domain.redaction import digest, fold_text
 from runs.domain.states import Move, Outcome, Recovery, State, StepKind, StepStatus, StopReason
 from runs.domain.telling import LANGUAGES
 
-VERSION = 3
+VERSION = 4
 # Bytes of compact JSON. A stop's package is one parameter of its one commit and is read in one go by people and
 # programs; a refund request's takes less than a tenth of this.
 LIMIT = 256 * 1024
@@ -241,6 +241,10 @@ SCHEMA: dict[str, Any] = {
             "acceptance": _one_of("What the contract says as a whole.", Acceptance),
             "recovery": _one_of("What is being done about writes that went wrong.", Recovery),
             "withheld": _flag("The person was not entitled: nothing that was read of the subject is in here."),
+            "stake": {
+                "description": "The money that hangs on it, as known at the latest stop; null: none, or not known.",
+                "oneOf": [{"type": "null"}, {"$ref": "#/$defs/money"}],
+            },
             "unknown": _list("Fields that could not be filled, and why.", "unknown"),
             "contract": _list("What must be true, in the order in which it was frozen.", "assertion"),
             "effects": _list(
@@ -308,6 +312,13 @@ SCHEMA: dict[str, Any] = {
         "event": _EVENT,
         "unknown": _object(
             "A field that could not be filled.", {"field": _text("Its name."), "why": _text("Why not, as a sentence.")}
+        ),
+        "money": _object(
+            "An amount of money.",
+            {
+                "minor": _count("In the smallest unit of its currency, such as cents."),
+                "currency": _text("Its code, by ISO 4217.", pattern="^[A-Z]{3}$"),
+            },
         ),
         "folded": _object(
             "A part that was cut. Of an object, what is short stays.",

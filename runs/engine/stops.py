@@ -7,6 +7,7 @@ from typing import Any
 from runs import case
 from runs.domain.budget import Dimension
 from runs.domain.effects import put_up
+from runs.domain.money import Money
 from runs.domain.states import SHORT, Move, Outcome, State, StopReason, asks_by_itself, recovery
 from runs.engine.held import Held
 from runs.models import InboxEvent, Step
@@ -39,6 +40,8 @@ def stop(held: Held, reason: StopReason, found: str = "", rule: int = 0) -> None
         run.answer_by = now + workflow.answer_within if workflow else now
         if reason is StopReason.APPROVAL_REQUIRED and (waiting := put_up(held.effects)):
             run.answer_by = waiting.approval_expires_at
+    stake = _stake(held, reason)
+    run.stake_minor, run.stake_currency = (stake.minor, stake.currency) if stake else (None, None)
     held.record("stopped", outcome=outcome, reason=reason, rule=rule, says=found or reason.replace("_", " "))
     run.due_at = next_due(held)
     _let_proposals_go(held)
@@ -76,6 +79,20 @@ def _question(held: Held, reason: StopReason, found: str) -> str:
     except Exception:
         log.exception("The question of %s could not be put into words", held.run)
         return found or f"The run stopped: {reason.replace('_', ' ')}. How should it go on?"
+
+
+def _stake(held: Held, reason: StopReason) -> Money | None:
+    """None where the workflow knows of none or cannot say it. To who is not entitled, nothing that was read is told."""
+    if held.workflow is None or reason is StopReason.NOT_AUTHORISED:
+        return None
+    try:
+        stake = held.workflow.stake(held.context())
+        if stake is not None and not isinstance(stake, Money):
+            raise TypeError(type(stake))
+    except Exception:
+        log.exception("What is at stake in %s could not be said", held.run)
+        return None
+    return stake
 
 
 def next_due(held: Held) -> datetime | None:

@@ -12,6 +12,7 @@ from django.utils import timezone
 from runs.domain.budget import Dimension, Ledger, Line
 from runs.domain.contract import Acceptance
 from runs.domain.interventions import Permission
+from runs.domain.money import MOST_MINOR, Money
 from runs.domain.states import FINAL, SHORT, Recovery, State
 
 FINAL_STATES = sorted(FINAL)
@@ -103,6 +104,9 @@ class Run(models.Model):
 
     role = models.CharField(max_length=40, blank=True)  # whose desk it lies on
     answer_by = models.DateTimeField(null=True)
+    # The money at stake when it stopped, in the currency's smallest unit. NULL, and not empty: not known, and last.
+    stake_minor = models.BigIntegerField(null=True)
+    stake_currency = models.CharField(max_length=3, null=True)  # noqa: DJ001
     holder = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="held_runs")
     held_until = models.DateTimeField(null=True)
 
@@ -137,6 +141,16 @@ class Run(models.Model):
                 | (~Q(state="completed") & ~Q(outcome="COMPLETED")),
                 name="completed_is_by_contract",
             ),
+            models.CheckConstraint(
+                condition=Q(stake_minor=None, stake_currency=None)
+                | Q(
+                    stake_minor__isnull=False,
+                    stake_minor__range=(0, MOST_MINOR),
+                    stake_currency__isnull=False,
+                    stake_currency__regex="^[A-Z]{3}$",
+                ),
+                name="stake_is_an_amount_of_money",
+            ),
         ]
         indexes = [
             models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="run_due"),
@@ -170,6 +184,10 @@ class Run(models.Model):
     @property
     def is_final(self) -> bool:
         return self.state in FINAL
+
+    @property
+    def stake(self) -> Money | None:
+        return Money.said(self.stake_minor, self.stake_currency)
 
     @property
     def ledger(self) -> Ledger:

@@ -1,10 +1,10 @@
 """The money of a refund: what is left of an order to give back, and what became of what was accepted. Only reads."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from runs.domain.money import is_currency, money
 from runs.domain.states import StepKind
 from runs.tools.back_office import SERVICE
 from runs.tools.receipts import content, field, invalid_output
@@ -19,14 +19,9 @@ PAYMENT_STATES = {
 }
 
 
-def money(minor: int, currency: str) -> str:
-    """An amount of minor units as people write it, in a currency that has a hundred of them to the unit."""
-    return f"{minor // 100}.{minor % 100:02d} {currency}"
-
-
 def _check_money(data: Mapping[str, Any], *names: str) -> None:
     """Raises ToolFailed unless `names` are whole numbers of minor units, and the currency is one of three letters."""
-    if not re.fullmatch("[A-Z]{3}", field(data, "currency", str)):
+    if not is_currency(field(data, "currency", str)):
         raise invalid_output("The answer's field 'currency' is no currency.")
     if any(field(data, name, int) < 0 for name in names):
         raise invalid_output("The answer's amounts are less than nothing.")

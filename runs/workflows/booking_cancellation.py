@@ -18,7 +18,15 @@ from runs.domain.states import StopReason
 from runs.domain.telling import Quote, Statement, Wording
 from runs.tools.bookings import CANCEL_BOOKING, CHECK_BOOKING_AUTHORITY, LOOK_UP_BOOKING_CANCELLATION, READ_BOOKING
 from runs.workflows.definition import Assertion, Check, Context, Read, Workflow, Writing
-from runs.workflows.workshop_booking import AUTHORITY, ID, authorised, cancellation_plan, seat_of, still_reversible
+from runs.workflows.workshop_booking import (
+    AUTHORITY,
+    ID,
+    authorised,
+    cancellation_plan,
+    price_in,
+    seat_of,
+    still_reversible,
+)
 
 INPUT = {
     "type": "object",
@@ -290,5 +298,6 @@ WORKFLOW = Workflow(
     },
     remaining=remaining,
     question=question,
+    stake=lambda c: price_in(c.facts.get("booking")),
     customer_says=CUSTOMER_SAYS,
 )

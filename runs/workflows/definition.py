@@ -15,6 +15,7 @@ from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Evaluation, Fact, Judgement, evaluate, unknown
 from runs.domain.decision import FactsState
 from runs.domain.effects import Effect, WritePlan, names_otherwise
+from runs.domain.money import Money
 from runs.domain.progress import way_of
 from runs.domain.proposals import Proposal
 from runs.domain.states import StepKind, StopReason
@@ -214,6 +215,8 @@ class Workflow:
     # The references found so far; what a step adds to them is its gain. None: whatever is read for the first time.
     evidence: Callable[[Context], Collection[str]] | None = None
     fruitless: Mapping[str, int] = field(default_factory=dict)  # kind -> attempts in a row that may bring nothing
+    # The money that hangs on the run, as far as it is known; kept with each stop.
+    stake: Callable[[Context], Money | None] = lambda context: None
     scopes: Mapping[str, Scope] = field(default_factory=dict)
     follow_ups: Mapping[str, FollowUp] = field(default_factory=dict)
     # What a model may spend that drives it.

@@ -12,11 +12,12 @@ from typing import Any
 from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Fact, Judgement, met, unknown, unmet
 from runs.domain.decision import FactsState
+from runs.domain.money import Money, money
 from runs.domain.proposals import Ask, Claim, Proposal, Wait
 from runs.domain.states import StopReason
 from runs.domain.telling import QUOTABLE, Quote, Statement, Wording
 from runs.tools.back_office import CHECK_AUTHORITY
-from runs.tools.payments import PAYMENT_STATES, READ_PAYMENT, money
+from runs.tools.payments import PAYMENT_STATES, READ_PAYMENT
 from runs.workflows.definition import Assertion, Context, Read, Workflow
 from runs.workflows.refund_request import INPUT as REFUND
 from runs.workflows.refund_request import READS as REFUND_READS
@@ -59,8 +60,9 @@ def amount_of(payment: Fact) -> str:
     return money(payment.data["amount_minor"], payment.data["currency"])
 
 
-def accepted_amount(c: Context) -> str:
-    return money(int(c.input["amount_minor"]), c.input["currency"])
+def accepted(c: Context) -> Money:
+    """What was accepted, and is to be paid."""
+    return Money(int(c.input["amount_minor"]), c.input["currency"])
 
 
 def stands(c: Context) -> Judgement:
@@ -98,8 +100,8 @@ def in_full(c: Context) -> Judgement:
     payment = c.facts.get("payment")
     if not payment or state_of(c) != "paid":
         return unknown("nothing was paid yet")
-    fits = amount_of(payment) == accepted_amount(c)
-    evidence = payment.evidence(f"{amount_of(payment)} paid, {accepted_amount(c)} accepted")
+    fits = amount_of(payment) == str(accepted(c))
+    evidence = payment.evidence(f"{amount_of(payment)} paid, {accepted(c)} accepted")
     return met(evidence) if fits else unmet(evidence)
 
 
@@ -269,5 +271,6 @@ WORKFLOW = Workflow(
     look_up_after=(timedelta(hours=1), timedelta(hours=6), timedelta(days=1)),
     remaining=remaining,
     question=question,
+    stake=accepted,
     customer_says=CUSTOMER_SAYS,
 )

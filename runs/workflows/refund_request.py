@@ -15,6 +15,7 @@ from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Evidence, Fact, Judgement, Value, met, unknown, unmet
 from runs.domain.decision import FactsState
 from runs.domain.effects import Effect, EffectState, WritePlan, names
+from runs.domain.money import Money, is_currency, money
 from runs.domain.proposals import Act, Ask, Claim, Proposal
 from runs.domain.states import StopReason
 from runs.domain.telling import Quote, Statement, Wording
@@ -28,7 +29,7 @@ from runs.tools.back_office import (
     READ_REFUND,
     SUBMIT_REFUND,
 )
-from runs.tools.payments import READ_LEFT, money
+from runs.tools.payments import READ_LEFT
 from runs.workflows.definition import Assertion, Context, FollowUp, Read, Reading, Undo, Workflow, Writing, standing_of
 from runs.workflows.fields import is_count, is_day
 
@@ -58,6 +59,13 @@ def wanted(c: Context) -> int:
     return int(c.input.get("amount_minor", c.facts["order"].data["amount_minor"]))
 
 
+def stake(c: Context) -> Money | None:
+    """What is to be refunded, as far as the order says it."""
+    order = c.facts["order"].data if "order" in c.facts else {}
+    asked = int(c.input["amount_minor"]) if "amount_minor" in c.input else order.get("amount_minor")
+    return Money.said(asked, order.get("currency"))
+
+
 # What has to be known, and where it is read
 
 
@@ -75,7 +83,7 @@ def order_is_complete(order: Fact) -> tuple[FactsState, str]:
         "delivered_on": is_day,
         "opened": lambda value: isinstance(value, bool),
         "amount_minor": lambda value: is_count(value) and value > 0,
-        "currency": lambda value: isinstance(value, str) and re.fullmatch("[A-Z]{3}", value) is not None,
+        "currency": is_currency,
         "version": is_count,
     }
     missing = [name for name, fits in wanted.items() if not fits(order.data.get(name))]
@@ -333,7 +341,14 @@ def payment_of(c: Context) -> dict[str, Any]:
     return {**effect.plan.params, "request_id": effect.receipt["request_id"], **customer}
 
 
-TOGETHER_UP_TO_MINOR = 200_00  # a refund above this is looked at by itself, however many wait
+# A refund above this, or in another currency, is looked at by itself, however many wait.
+TOGETHER_UP_TO = {"CHF": 200_00, "EUR": 200_00, "GBP": 200_00, "USD": 200_00, "CNY": 1_500_00, "JPY": 30_000}
+
+
+def goes_together(plan: WritePlan) -> bool:
+    return bool(plan.params["amount_minor"] <= TOGETHER_UP_TO.get(plan.params["currency"], 0))
+
+
 OPERATIONS: dict[str, Reading | Writing] = {
     READ_LEFT.name: Reading(
         says="Reads how much of what this order cost was refunded before, and how much is left.",
@@ -344,7 +359,7 @@ OPERATIONS: dict[str, Reading | Writing] = {
         says="Submits the refund request for this order, once.",
         plan=plan,
         key=lambda c, given: f"refund-{c.input['order_id']}-{c.run_id.replace('-', '')[:16]}",
-        together=lambda plan: plan.params["amount_minor"] <= TOGETHER_UP_TO_MINOR,
+        together=goes_together,
         undo=Undo(
             read=READ_REFUND.name,
             params=lambda effect: {"operation_key": effect.key, "order": effect.plan.params["order_id"]},
@@ -556,5 +571,6 @@ WORKFLOW = Workflow(
     },
     remaining=remaining,
     question=question,
+    stake=stake,
     customer_says=CUSTOMER_SAYS,
 )

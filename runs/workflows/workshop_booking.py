@@ -6,7 +6,6 @@ that allows it, book once under one operation key. Then read back what stands: o
 Whether it can be undone is read at the moment when somebody wants it undone, and is nobody's to promise before.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
@@ -15,6 +14,7 @@ from runs.domain.budget import Charge, Dimension
 from runs.domain.contract import Evidence, Fact, Judgement, Value, is_text, met, unknown, unmet
 from runs.domain.decision import FactsState
 from runs.domain.effects import UNRESOLVED, Effect, EffectState, WritePlan, names
+from runs.domain.money import Money, is_currency, money
 from runs.domain.proposals import Act, Ask, Claim, Proposal
 from runs.domain.states import StopReason
 from runs.domain.telling import Quote, Statement, Wording, readable
@@ -28,7 +28,6 @@ from runs.tools.bookings import (
     READ_SEAT,
     SUBMIT_BOOKING,
 )
-from runs.tools.payments import money
 from runs.workflows.definition import (
     Assertion,
     Check,
@@ -61,6 +60,12 @@ def what_it_costs(event: Mapping[str, Any]) -> str:
     return money(event["price_minor"], event["currency"]) if event["price_minor"] else "free of charge"
 
 
+def price_in(fact: Fact | None) -> Money | None:
+    """What a seat costs, as far as an event or a booking says it. Of a free one, no money is at stake."""
+    said = fact.data if fact else {}
+    return Money.said(said.get("price_minor") or None, said.get("currency"))
+
+
 # What has to be known, and where it is read
 
 
@@ -70,7 +75,7 @@ SAID_BY_THE_EVENT: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "business_date": ("what day it is", is_day),
     "seats_left": ("how many seats are left", is_count),
     "price_minor": ("what it costs", is_count),
-    "currency": ("in which currency", lambda value: isinstance(value, str) and bool(re.fullmatch("[A-Z]{3}", value))),
+    "currency": ("in which currency", is_currency),
     "organiser": ("who organises it", is_text),
     "admission": ("who decides about admission", lambda value: value in ("open", BY_ORGANISER)),
     "registration": ("whether the participant is approved", lambda value: value in ("approved", "requested")),
@@ -532,6 +537,7 @@ WORKFLOW = Workflow(
     },
     remaining=remaining,
     question=question,
+    stake=lambda c: price_in(c.facts.get("event")),
     customer_says=CUSTOMER_SAYS,
     approval_within=timedelta(hours=24),
 )

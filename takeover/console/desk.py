@@ -46,7 +46,7 @@ class Tab:
     rule: Q
     outcome: str = ""  # what "take next" takes from here; empty: whatever is most urgent
     empty: Any = ""
-    orders: tuple[str, ...] = ("urgency", "age", "newest")  # what it can be sorted by; first, how it is anyway
+    orders: tuple[str, ...] = ("urgency", "age", "newest", "value")  # what it can be sorted by; first, how it is anyway
 
 
 TABS = {

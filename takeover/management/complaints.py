@@ -16,6 +16,7 @@ from runs.agents.schemas import strict
 from runs.domain.budget import FIRST_WRITE, READ, SCHEDULED_LOOK_UP, BudgetExceeded, Charge, Dimension, Ledger
 from runs.domain.effects import EffectState, WritePlan
 from runs.domain.errors import DomainError
+from runs.domain.money import Money
 from runs.domain.proposals import Act, Proposal
 from runs.domain.states import OUTCOME_OF, SAID_BY_THE_POLICY, SHORT, StepKind, StopReason
 from runs.workflows.definition import Reading, Workflow, Writing
@@ -350,6 +351,21 @@ def follow_ups(looked: Looked) -> Iterator[str]:
             yield f"The follow-up {name!r} starts {follow_up.workflow!r}, which is not registered: {cure}."
 
 
+def stake(looked: Looked) -> Iterator[str]:
+    workflow = looked.workflow
+    just_started = madeup.context(looked.given, looked.acts_for, read=False)
+    try:
+        found: list[Any] = [workflow.stake(just_started)]
+    except Exception as problem:
+        yield f"What is at stake cannot be said of a run that was just started ({_told(problem)}): None, if not known."
+        return
+    has_read = madeup.context(looked.given, looked.acts_for, read=True)
+    found.append(looked.try_on_anything("What is at stake", workflow.stake, has_read))
+    wrong = next((said for said in found if said is not None and not isinstance(said, Money)), None)
+    if wrong is not None:
+        yield f"What is at stake is {_cut(wrong)}: return Money (runs.domain.money), or None where it is not known."
+
+
 # What people are told
 
 
@@ -405,6 +421,7 @@ SUBJECTS: Sequence[Callable[[Looked], Iterator[str]]] = (
     script,
     tools,
     follow_ups,
+    stake,
     questions,
 )
 

@@ -13,6 +13,7 @@ from django.core.management import call_command
 from pytest_django.fixtures import Settings
 
 from runs.domain.budget import Dimension
+from runs.domain.money import Money
 from runs.domain.proposals import Act
 from runs.domain.states import SHORT, StopReason
 from runs.tools.back_office import READ_ORDER, SUBMIT_REFUND
@@ -146,6 +147,14 @@ WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
     "more left to do than there is to spend": (
         {"remaining": lambda c: {Dimension.EXTERNAL_WRITES: 2 - ("order" in c.facts)}},
         "What it says remains of a run that was just started is more than its budget of external writes.",
+    ),
+    "an amount at stake that fails before anything was read": (
+        {"stake": lambda c: Money(c.facts["order"].data["amount_minor"], "EUR")},
+        "What is at stake cannot be said of a run that was just started (KeyError: 'order'): None, if not known.",
+    ),
+    "an amount at stake that is none": (
+        {"stake": lambda c: "59.00 EUR"},
+        "What is at stake is '59.00 EUR': return Money (runs.domain.money), or None where it is not known.",
     ),
     "a question that fails": (
         {"question": raises},

@@ -21,6 +21,7 @@ STATE_OF = {
     Outcome.DECLINED: State.FAILED,
     Outcome.CANCELLED: State.CANCELLED,
 }
+AT_STAKE = {"stake_minor": 59_00, "stake_currency": "EUR"}
 ACCEPTANCE_OF = {Outcome.COMPLETED: Acceptance.SUCCEEDED, Outcome.DECLINED: Acceptance.FAILED}
 
 
@@ -128,7 +129,7 @@ def event(run: Run, kind: str, by: User | None = None, **content: Any) -> Event:
 
 def uncertain(order: str, requester: User, **values: Any) -> Run:
     """The classic: sent, the answer was lost, and looking it up settled nothing."""
-    made = run(order, requester, StopReason.OUTCOME_UNCONFIRMED, effects_at_risk=1, **values)
+    made = run(order, requester, StopReason.OUTCOME_UNCONFIRMED, **{"effects_at_risk": 1, **AT_STAKE, **values})
     facts(made)
     effect = write(made, EffectState.UNKNOWN, look_ups=3, last_answer="not_found_yet", answered_at=timezone.now())
     for seq, (kind, operation, summary) in enumerate(
@@ -151,7 +152,7 @@ def uncertain(order: str, requester: User, **values: Any) -> Run:
 def proposed(order: str, requester: User, **values: Any) -> Run:
     """A write that waits for a supervisor."""
     question = f"May a refund of 59.00 EUR be requested for order {order}?"
-    made = run(order, requester, StopReason.APPROVAL_REQUIRED, **{"question": question, **values})
+    made = run(order, requester, StopReason.APPROVAL_REQUIRED, **{"question": question, **AT_STAKE, **values})
     facts(made)
     write(made)
     return made

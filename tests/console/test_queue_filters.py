@@ -104,7 +104,10 @@ def test_an_unknown_filter_is_left_out_with_a_sentence_that_names_it(
 
 
 def test_an_unknown_order_is_left_out_with_a_sentence(alice: User, signed_in: SignIn) -> None:
-    assert "the queue is sorted by urgency" in signed_in(alice).get("/", {"sort": HOSTILE}).content.decode()
+    for place in ({"sort": HOSTILE}, {"sort": "value", "tab": "closed"}):
+        page = signed_in(alice).get("/", place).content.decode()
+        assert "Order: this part of the queue is not sorted like that." in page
+        assert "\u202e" not in page
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,24 @@ def test_only_what_its_workflow_lets_go_together_can_be_chosen(bob: User, alice:
     assert not InboxEvent.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("minor", "currency", "goes"),
+    [
+        *((200_00, "EUR", True), (200_01, "EUR", False), (200_00, "USD", True), (1_500_00, "CNY", True)),
+        *((30_000, "JPY", True), (30_001, "JPY", False)),  # a yen has no hundredths
+        *((1, "KWD", False), (1, "XAU", False), (1, "", False)),
+    ],
+)
+def test_how_much_goes_together_depends_on_the_currency(
+    minor: int, currency: str, goes: bool, bob: User, alice: User, signed_in: SignIn
+) -> None:
+    effect = rows.proposed("B456", alice).effects.get()
+    effect.plan["params"] |= {"amount_minor": minor, "currency": currency}
+    Effect.objects.filter(pk=effect.pk).update(plan=effect.plan, plan_digest=replaced(effect))
+    page = signed_in(bob).get("/approvals/").content.decode()
+    assert (f'name="plan" value="{pair(effect.run)}"' in page) is goes
+
+
 def test_one_that_changed_meanwhile_is_refused_and_holds_no_other_up(bob: User, alice: User, signed_in: SignIn) -> None:
     runs = [rows.proposed(order, alice) for order in ("B456", "C881")]
     page = approve(signed_in(bob), f"{runs[0].pk}.{'0' * 64}", pair(runs[1])).content.decode()

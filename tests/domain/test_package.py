@@ -99,6 +99,7 @@ def package(**changed: Any) -> dict[str, Any]:
     }
     return {
         "package_version": VERSION,
+        "stake": {"minor": 59_00, "currency": "EUR"},
         "run_id": "0b5a7a0e-6f0e-4a53-9d1c-0f6a1a7f9c11",
         "stretch": 2,
         "workflow": "refund_request",
@@ -226,6 +227,9 @@ def test_of_a_withheld_write_nothing_but_key_and_state_is_shown() -> None:
         ({"answer_by": "soon"}, "answer_by"),
         ({"run_id": "7"}, "run_id"),
         ({"package_version": VERSION - 1}, "package_version"),
+        ({"stake": {"minor": -1, "currency": "EUR"}}, "stake"),
+        ({"stake": {"minor": 59_00, "currency": "<b>"}}, "stake"),
+        ({"stake": 59_00}, "stake"),
         ({"effects": [effect(state="lost")]}, "effects/0"),
         ({"effects": [effect(receipt="R789")]}, "effects/0"),
     ],

@@ -10,6 +10,7 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from runs.domain.effects import LIFE, UNSENT, EffectError, EffectState, KeyTerms, compensated, may_send
+from runs.domain.money import MOST_MINOR
 from runs.domain.states import FINAL, OPEN, TRANSITIONS, Move, Outcome, State, StepStatus, StopReason
 from runs.engine import commit
 from runs.engine.commit import Pending
@@ -59,6 +60,22 @@ def move(run: Run, moves: list[str], to: str) -> str:
         *fields.values(),
         run.pk,
     )
+
+
+@pytest.mark.parametrize(
+    ("minor", "currency"),
+    [
+        *((59_00, currency) for currency in (None, "", "eur", "EU", "€UR", "EU\n", "<b>")),
+        *((minor, "EUR") for minor in (None, -1, MOST_MINOR + 1)),
+    ],
+)
+def test_what_is_at_stake_is_an_amount_with_its_currency_or_not_known(
+    minor: int | None, currency: str | None, run: Run
+) -> None:
+    statement = "UPDATE runs_run SET stake_minor = %s, stake_currency = %s WHERE id = %s"
+    assert refused_by(statement, minor, currency, run.pk) == "stake_is_an_amount_of_money"
+    for fits in ((None, None), (0, "EUR"), (MOST_MINOR, "JPY")):
+        assert refused_by(statement, *fits, run.pk) == ""
 
 
 # The data

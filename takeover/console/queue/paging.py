@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.core.exceptions import BadRequest
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 
+from runs.domain.money import is_currency, is_minor
 from runs.models import Run
 from runs.models.run import RunQuerySet
 
@@ -22,56 +23,62 @@ FEW = 2000
 
 @dataclass(frozen=True)
 class Order:
-    """By which instants, and then by number. As PostgreSQL has it by itself, and with it the indexes: an instant that
-    is missing is later than every other."""
+    """By which columns, as Django writes them; the last tells every run from every other. As PostgreSQL has it by
+    itself, and with it the indexes: what is missing is larger than every value."""
 
     name: str
     label: Any
-    instants: tuple[str, ...]
-    latest_first: bool = False
+    columns: tuple[str, ...]
+    note: Any = ""  # what whoever reads it might take for granted, and is not so
 
-    def sort(self, runs: RunQuerySet) -> RunQuerySet:
-        columns = [F(name) for name in (*self.instants, "pk")]
-        return runs.order_by(*(column.desc() if self.latest_first else column.asc() for column in columns))
-
-    def behind(self, instants: list[datetime | None], number: uuid.UUID) -> Q:
+    def behind(self, values: list[Any]) -> Q:
         """What stands after the row with these values."""
         found, same = Q(pk__in=[]), Q()
-        for name, at in zip(self.instants, instants, strict=True):
-            found |= same & self._later(name, at)
-            same &= Q(**{name: at}) if at else Q(**{f"{name}__isnull": True})
-        return found | same & Q(**{"pk__lt" if self.latest_first else "pk__gt": number})
+        for column, value in zip(self.columns, values, strict=True):
+            found |= same & _after(column, value)
+            name = column.removeprefix("-")
+            same &= Q(**{f"{name}__isnull": True}) if value is None else Q(**{name: value})
+        return found
 
-    def _later(self, name: str, at: datetime | None) -> Q:
-        if self.latest_first:
-            return Q(**{f"{name}__lt": at}) if at else Q(**{f"{name}__isnull": False})
-        return Q(**{f"{name}__gt": at}) | Q(**{f"{name}__isnull": True}) if at else Q(pk__in=[])
-
-    def from_here(self, at: datetime | None) -> Q:
+    def from_here(self, value: Any) -> Q:
         """Says a part of `behind` again, as what the index is entered by: a deep page does not read those before it.
-        Only where no instant is missing."""
-        name = self.instants[0]
-        return Q(**{f"{name}__lte" if self.latest_first else f"{name}__gte": at}) if at else Q()
+        Only where nothing is missing in the first column."""
+        name = self.columns[0]
+        at_least = {f"{name[1:]}__lte" if name.startswith("-") else f"{name}__gte": value}
+        return Q() if value is None else Q(**at_least)
+
+
+def _after(column: str, value: Any) -> Q:
+    if column.startswith("-"):
+        name = column[1:]
+        return Q(**{f"{name}__isnull": False}) if value is None else Q(**{f"{name}__lt": value})
+    return Q(pk__in=[]) if value is None else Q(**{f"{column}__gt": value}) | Q(**{f"{column}__isnull": True})
 
 
 ORDERS = {
     order.name: order
     for order in (
-        Order("urgency", lazy("Most urgent first"), ("answer_by", "stopped_at")),
-        Order("age", lazy("Longest stopped first"), ("stopped_at",)),
-        Order("newest", lazy("Latest first"), ("stopped_at",), latest_first=True),
+        Order("urgency", lazy("Most urgent first"), ("answer_by", "stopped_at", "pk")),
+        Order("age", lazy("Longest stopped first"), ("stopped_at", "pk")),
+        Order("newest", lazy("Latest first"), ("-stopped_at", "-pk")),
+        Order(
+            "value",
+            lazy("Largest amount first"),
+            ("stake_currency", "-stake_minor", "answer_by", "stopped_at", "pk"),
+            lazy("Each currency by itself: amounts are not converted. Cases without a known amount come last."),
+        ),
     )
 }
 
 
 def page(runs: RunQuerySet, order: Order, after: str, *, all_stopped: bool) -> tuple[list[Run], str]:
     """One page of rows, and where the next one begins (empty: nowhere)."""
-    found = order.sort(runs.select_related("holder"))
+    found = runs.select_related("holder").order_by(*order.columns)
     if after:
-        instants, number = _read_cursor(after, order)
-        found = found.filter(order.behind(instants, number))
+        values = _read_cursor(after, order)
+        found = found.filter(order.behind(values))
         if all_stopped:
-            found = found.filter(order.from_here(instants[0]))
+            found = found.filter(order.from_here(values[0]))
     rows = list(found[: PAGE + 1])
     return rows[:PAGE], _cursor(rows[PAGE - 1], order) if len(rows) > PAGE else ""
 
@@ -84,18 +91,36 @@ def few_or_many(found: RunQuerySet) -> RunQuerySet:
 
 
 def _cursor(run: Run, order: Order) -> str:
-    instants = [at.isoformat() if (at := getattr(run, name)) else None for name in order.instants]
-    return urlsafe_b64encode(json.dumps([order.name, *instants, str(run.pk)]).encode()).decode().rstrip("=")
+    values = [getattr(run, column.removeprefix("-")) for column in order.columns]
+    written = [value.isoformat() if isinstance(value, datetime) else value for value in values]
+    return urlsafe_b64encode(json.dumps([order.name, *written], default=str).encode()).decode().rstrip("=")
 
 
-def _read_cursor(cursor: str, order: Order) -> tuple[list[datetime | None], uuid.UUID]:
+def _read_cursor(cursor: str, order: Order) -> list[Any]:
     try:
-        name, *instants, number = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        if name != order.name or len(instants) != len(order.instants):
+        name, *values = json.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        if name != order.name:
             raise ValueError(name)
-        return [None if text is None else instant(text) for text in instants], uuid.UUID(number)
+        columns = [column.removeprefix("-") for column in order.columns]
+        return [_read(column, value) for column, value in zip(columns, values, strict=True)]
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise BadRequest(_("The address of this page is damaged. Start at the first page.")) from None
+
+
+def _read(column: str, value: Any) -> Any:
+    """One value of a cursor. Raises ValueError for what this column cannot hold."""
+    match column:
+        case "pk":
+            return uuid.UUID(value)
+        case _ if value is None:
+            return None
+        case "stake_minor" if is_minor(value):
+            return value
+        case "stake_currency" if is_currency(value):
+            return value
+        case "answer_by" | "stopped_at":
+            return instant(value)
+    raise ValueError(value)
 
 
 def instant(text: str) -> datetime:

@@ -50,8 +50,10 @@ class Place:
         faults = [fault for name, value in asked.items() if (fault := FILTERS[name].fault(value))]
         kept = {name: value for name, value in asked.items() if value and FILTERS[name].knows(value)}
         sort = query.get("sort", "")
-        if sort and sort not in ORDERS:
-            faults.append(_("Order: the queue is sorted by urgency, by age or newest first. This one was left out."))
+        if sort and sort not in tab.orders:
+            faults.append(
+                _("Order: this part of the queue is not sorted like that. It was left out; choose one from the list.")
+            )
         sort = sort if sort in tab.orders[1:] else ""
         text = query.get("q", "").strip()[: search.LONGEST]
         return cls(tab, kept, text, sort, query.get("after", ""), tuple(faults))

@@ -20,6 +20,7 @@ class Row:
 
     run: Run
     title: str
+    stake: str  # empty: none, or not known
     writes: str  # what may have happened outside, in words
     mark: str
     holder: str  # empty: nobody has it now
@@ -32,7 +33,15 @@ class Row:
         """Changes whenever something that this row shows changes. Ends with the stop that it shows."""
         run = self.run
         due = words.spell_due(run.answer_by - timezone.now()) if run.answer_by else ""
-        shown = [run.state, run.outcome, run.stop_reason, run.error_count, run.question, run.effects_at_risk]
+        shown = [
+            run.state,
+            run.outcome,
+            run.stop_reason,
+            run.error_count,
+            run.question,
+            run.effects_at_risk,
+            self.stake,
+        ]
         text = repr([*shown, run.holder_id, self.holder, run.stopped_at, self.writes, self.moved_on, due])
         return f"{blake2s(text.encode(), digest_size=6).hexdigest()}-{run.stretch}"
 
@@ -49,6 +58,7 @@ def rows(
             Row(
                 run=run,
                 title=case.title(run),
+                stake=str(run.stake or ""),
                 writes=told[run.pk][0],
                 mark=told[run.pk][1],
                 holder=desk.name_of(holder),
