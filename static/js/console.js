@@ -11,7 +11,7 @@ $(".tabs [aria-current]")?.scrollIntoView({ block: "nearest" });
 const row = () => document.activeElement?.closest(".row, article");
 function move(by) {
   const links = [...document.querySelectorAll(".open")];
-  const at = links.findIndex((link) => link.closest(".row, article")?.contains(document.activeElement));
+  const at = links.findIndex((link) => row()?.contains(link));
   links[Math.min(links.length - 1, Math.max(0, at < 0 ? 0 : at + by))]?.focus();
 }
 on("keydown", (event) => {
@@ -58,6 +58,7 @@ on("run-changed", ({ detail }) => {
   busy() ? ($("#changed").hidden = false) : refresh();
 });
 $("#changed")?.addEventListener("click", ({ target }) => {
+  $("h1").focus();
   target.hidden = true;
   refresh();
 });

@@ -71,7 +71,7 @@ def actions(case: dict[str, Any], run: Run, person: User, proposed: Mapping[str,
     possible = {event.kind.move for event in events if not event.why_not}
     held = not_theirs(run, person)
     near = {event["name"] for event in case["allowed_events"]} | asked_for.worth_a_reason(run)
-    primary = next((move for move in asked_for.by(run) if move in possible), None)
+    primary = asked_for.first(run, possible, proposed)
     found = [
         _action(
             event,

@@ -1,5 +1,7 @@
 """What the question of a stopped run asks a person to do: the one button that stands out."""
 
+from collections.abc import Collection
+
 from runs.domain.states import Move, State, StopReason
 from runs.models import Run
 
@@ -36,7 +38,7 @@ ASKED_FOR: dict[StopReason, tuple[Move, ...]] = {
     StopReason.FACTS_IN_CONFLICT: (Move.POLICY_CONFIRMED,),
     StopReason.INPUT_INVALID: (Move.INPUT_CORRECTED,),
     StopReason.NOT_FOUND: (Move.INPUT_CORRECTED,),
-    # What somebody knows
+    # What somebody knows; see `first`
     StopReason.QUESTION_ASKED: (Move.EVIDENCE_SUPPLIED,),
     # A choice, or an open question
     StopReason.SOURCES_EXHAUSTED: (),
@@ -55,6 +57,14 @@ def by(run: Run) -> tuple[Move, ...]:
         return ()
     paused = (Move.UNPAUSED,) if run.paused else ()
     return ASKED_FOR[StopReason(run.stop_reason)] + paused
+
+
+def first(run: Run, possible: Collection[Move], proposed: Collection[str] = ()) -> Move | None:
+    """The one of the `possible` events that stands out. What a narrower scope would answer as well as knowing more is a
+    choice, also once somebody has proposed it."""
+    if run.stop_reason == StopReason.QUESTION_ASKED and Move.SCOPE_NARROWED in {*possible, *proposed}:
+        return None
+    return next((move for move in by(run) if move in possible), None)
 
 
 def worth_a_reason(run: Run) -> set[Move]:

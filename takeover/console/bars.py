@@ -52,6 +52,7 @@ class Bar:
     day: date
     label: str
     short: str  # under the bar; empty where labels would run into each other
+    is_between: bool  # a label that is left out where there is even less room
     total: int
     x: str
     width: str
@@ -107,6 +108,7 @@ def _bar(
         day,
         label,
         date_format(day, pgettext("format of a date", "j M")) if place % every == 0 else "",
+        place % (2 * every) != 0,
         sum(counts.values()),
         f"{slot * (place + 0.14):.3f}%",
         f"{slot * 0.72:.3f}%",

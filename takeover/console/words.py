@@ -12,6 +12,7 @@ from django.utils.translation import pgettext_lazy as noun
 
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
+from runs.domain.decision import ON_FAILURE
 from runs.domain.effects import Answer, EffectState
 from runs.domain.errors import ErrorClass
 from runs.domain.interventions import CATALOGUE, Permission
@@ -198,6 +199,13 @@ def word(code: str, among: Mapping[Any, Any]) -> str:
 def _as_it_is(code: str) -> str:
     """What stands in the place of a code may have been sent in an address or a form."""
     return visible(code.replace("_", " "))
+
+
+def error_beside(run: Run) -> str:
+    """The error of a stopped run where it says more than the reason, and how often it came if more than once."""
+    says_the_same = not run.error_class or ON_FAILURE.get(ErrorClass(run.error_class)) == run.stop_reason
+    often = f"×{run.error_count}" if run.error_count > 1 else ""
+    return " ".join(filter(None, ["" if says_the_same else word(run.error_class, ERROR), often]))
 
 
 def taken_for(code: str) -> str:

@@ -1,6 +1,7 @@
 """How the console writes things: instants and durations, the three values, states, amounts, and text from outside."""
 
 import json
+import re
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -9,7 +10,7 @@ from django import template
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format, number_format
-from django.utils.html import conditional_escape, escape, format_html
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, pgettext
 
@@ -22,6 +23,12 @@ from takeover.console import desk, recorded, words
 register = template.Library()
 
 SOON = timedelta(minutes=15)
+SIGN = "0-9A-Za-z_À-ɏ"
+# Signs with a hyphen among them, and with a figure, a stop or a stroke within.
+IDENTIFIER = re.compile(
+    rf"(?<![{SIGN}./:-])(?=[{SIGN}:/.-]*?(?:[0-9]|[./][{SIGN}]))[{SIGN}./][{SIGN}./:-]*-[{SIGN}./:-]*[{SIGN}]"
+)
+LONGEST_UNBROKEN = 16  # signs, which the narrowest column on a telephone has room for
 FULL = timedelta(hours=4)  # the bar of a case that is due this far away or further is empty
 
 
@@ -194,6 +201,9 @@ def error_word(code: str) -> str:
     return words.word(code, words.ERROR)
 
 
+register.filter("error_beside", words.error_beside)
+
+
 @register.filter
 def recovery_word(code: str) -> str:
     return words.word(code, words.RECOVERY)
@@ -273,22 +283,34 @@ register.filter("visible", words.visible)
 def show_recorded(text: object) -> SafeString:
     """A sentence of the record, in the viewer's language as far as it is one of ours; the rest is marked as English."""
     if recorded.is_as_recorded():
-        return SafeString(escape(words.visible(text)))
+        return unbroken(words.visible(text))
     parts = recorded.parts(str(text))
-    return SafeString("".join([conditional_escape(_as_recorded(part, words.visible(part.text))) for part in parts]))
+    return SafeString("".join([_as_recorded(part, words.visible(part.text)) for part in parts]))
 
 
-def _as_recorded(part: recorded.Part, shown: str) -> str:
+def _as_recorded(part: recorded.Part, shown: str) -> SafeString:
     """What is filled into a sentence may turn around what stands beside it, hence the isolation."""
     is_english = shown.isascii() and any(sign.isalpha() for sign in shown)
-    return format_html('<bdi lang="en">{}</bdi>', shown) if not part.is_ours and is_english else shown
+    kept = unbroken(shown)
+    return format_html('<bdi lang="en">{}</bdi>', kept) if not part.is_ours and is_english else kept
 
 
 @register.filter
-def as_recorded(text: object) -> SafeString | str:
+def unbroken(text: str) -> SafeString:
+    """A browser breaks lines at hyphens: right for a word like "read-only", wrong for B-4801 or for a date."""
+    return SafeString(IDENTIFIER.sub(_whole, escape(text)))
+
+
+def _whole(found: re.Match[str]) -> str:
+    kind = "id" if len(found[0]) <= LONGEST_UNBROKEN else "key"
+    return f'<span class="{kind}">{found[0]}</span>'
+
+
+@register.filter
+def as_recorded(text: object) -> SafeString:
     """What has to be seen exactly as it is: what a write would leave behind, say."""
     if recorded.is_as_recorded():
-        return words.visible(text)
+        return unbroken(words.visible(text))
     part = recorded.exact(str(text))
     return _as_recorded(part, words.visible(part.text))
 
@@ -302,6 +324,12 @@ def recorded_plainly(text: object) -> str:
 @register.filter
 def is_long(text: object) -> bool:
     return len(str(text)) > 320 or str(text).count("\n") > 5
+
+
+@register.filter
+def is_wide(text: object) -> bool:
+    """Whether it makes a column of a narrow table too long to be read: a Chinese sign is as wide as two others."""
+    return sum(1 if sign.isascii() else 2 for sign in str(text)) > 60
 
 
 @register.filter

@@ -8,8 +8,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from runs.domain.interventions import FROM_PEOPLE
-from runs.domain.states import OUTCOME_OF, SHORT, Move, StopReason
+from runs.domain.states import OUTCOME_OF, SHORT, Move, State, StopReason
 from runs.models import Run
+from takeover.console import asked_for
 from takeover.console.asked_for import ASKED_FOR
 from tests.console import rows
 
@@ -56,3 +57,11 @@ def test_where_there_is_a_choice_no_side_of_it_stands_out(
     reason: StopReason, alice: User, bob: User, signed_in: SignIn
 ) -> None:
     assert highlighted(signed_in(bob), rows.run("B456", alice, reason)) == []
+
+
+def test_where_a_narrower_scope_would_answer_the_question_too_nothing_stands_out() -> None:
+    asked = Run(state=State.BLOCKED, stop_reason=StopReason.QUESTION_ASKED)
+    knows = {Move.EVIDENCE_SUPPLIED, Move.RESUMED_AFTER_REVIEW}
+    assert asked_for.first(asked, knows) is Move.EVIDENCE_SUPPLIED
+    assert asked_for.first(asked, {*knows, Move.SCOPE_NARROWED}) is None
+    assert asked_for.first(asked, knows, proposed=[Move.SCOPE_NARROWED]) is None

@@ -28,7 +28,7 @@ def test_the_case_says_what_is_known_unknown_and_what_it_rests_on(alice: User, s
         "Was it received?",
         ">MET<",
         ">UNKNOWN<",
-        "U-88 may act on this order",
+        ">U-88</span> may act on this order",
         "authority service",
         f"refund-B456-{str(run.pk)[:8]}",
         "outcome unknown",
@@ -329,7 +329,7 @@ def test_what_came_of_the_last_thing_that_was_said_is_told_from_recorded_times(
     assert re.findall(r"<li><bdi>(.*?)</bdi>", told) == [
         "2 sources were read again.",
         "The write was still exactly the one that had been decided about.",
-        f"It was sent under key {run.effects.get().operation_key}.",
+        f'It was sent under key <span class="key">{run.effects.get().operation_key}</span>.',
         "Accepted &lt;b&gt;as&lt;/b&gt; R1.",
         "Then it stopped: Completed (contract met).",
     ]

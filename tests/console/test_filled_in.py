@@ -81,7 +81,7 @@ def test_what_a_change_comes_to_is_shown_before_it_is_sent(lent: Run, alice: Use
         page = answer.content.decode()
         assert answer.status_code == 200
         assert "With this change it would come to:" in page
-        assert '<td class="then"><bdi>21</bdi></td>' in page
+        assert 'data-label="Then"><bdi>21</bdi></td>' in page
         assert ">21</textarea>" in page
     assert not InboxEvent.objects.exists()
 

@@ -112,7 +112,7 @@ def test_what_changed_is_loud_and_stands_beside_what_was_proposed(
     assert "&lt;b&gt;399.00&lt;/b&gt; [U+202E] EUR" in told
     assert "as proposed: <bdi>59.00 EUR</bdi>" in told
     assert "order version 5, policy v3" in told
-    assert told.count("<tr data-changed>") == 3  # one field changed, one is gone, and the version
+    assert told.count(" data-changed>") == 3  # one field changed, one is gone, and the version
 
 
 def test_what_would_not_be_proposed_any_more_says_why(run: Run, bob: User, signed_in: SignIn) -> None:

@@ -198,3 +198,31 @@ def test_a_bar_is_reached_by_keyboard_and_opens_its_runs(new_page: Callable[...,
     assert page.get_by_role("link", name=re.compile("order C")).count() == 2
     fits(page)
     accessible(page)
+
+
+@pytest.mark.browser
+def test_on_a_telephone_each_row_of_a_table_is_a_list_with_labels_and_nothing_scrolls_sideways(
+    new_page: Callable[..., Page],
+) -> None:
+    alice = people.person("alice")
+    for order in ("C1", "C2"):
+        stopped(order, alice, StopReason.CONTRACT_MET)
+    stopped("W1", alice, StopReason.EFFECT_UNKNOWN, effects_at_risk=1)
+    page = new_page(width=360)
+    sign_in(page, "ada")
+    page.goto("/outcomes/")
+    page.get_by_text("The same as a table").click()
+
+    tables = page.get_by_role("table")
+    for table in (tables.nth(place) for place in range(tables.count())):
+        assert table.evaluate("(it) => it.scrollWidth <= it.parentElement.clientWidth")
+    reasons = page.get_by_role("table", name="Why they stopped")
+    known = reasons.get_by_role("row").filter(has_text="write unknown")
+    assert known.get_by_role("rowheader").inner_text() == "write unknown"
+    share = known.get_by_role("cell").nth(3)
+    assert share.evaluate("(it) => getComputedStyle(it, '::before').content") == '"Share" / ""'
+    # Nobody needs to read that nothing happened; the column is still there for who moves through the table.
+    assert known.get_by_role("cell").nth(1).evaluate("(it) => it.getBoundingClientRect().width") == 1
+    assert known.get_by_role("cell").count() == 5
+    accessible(page)
+    fits(page)

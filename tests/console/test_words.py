@@ -14,6 +14,7 @@ from runs.domain.effects import Answer, EffectState
 from runs.domain.errors import CLASS_OF_CODE, IN_OUR_WORDS, ErrorClass
 from runs.domain.interventions import CATALOGUE, Permission
 from runs.domain.states import Outcome, Recovery, State, StopReason
+from runs.models import Run
 from takeover.console import words
 from takeover.templatetags import console
 
@@ -152,3 +153,44 @@ def test_what_is_shown_visibly_is_plain_text_whatever_it_says_of_itself() -> Non
     said = words.visible(SafeString("<b>Paid</b>"))
     assert (said, type(said)) == ("<b>Paid</b>", str)
     assert console.show_recorded(SafeString("<b>Paid</b>")) == "&lt;b&gt;Paid&lt;/b&gt;"
+
+
+@pytest.mark.parametrize(
+    ("reason", "error", "count", "beside"),
+    [
+        (StopReason.INPUT_INVALID, ErrorClass.INVALID_INPUT, 1, ""),
+        (StopReason.CREDENTIAL_REFUSED, ErrorClass.AUTHENTICATION, 1, ""),
+        (StopReason.NOT_FOUND, ErrorClass.NOT_FOUND, 3, "×3"),
+        (StopReason.EFFECT_UNKNOWN, ErrorClass.TRANSIENT, 1, "transient"),
+        (StopReason.SAME_ERROR_REPEATED, ErrorClass.INVALID_OUTPUT, 3, "invalid output ×3"),
+        (StopReason.NO_PROGRESS, "", 0, ""),
+    ],
+)
+def test_an_error_stands_beside_the_reason_only_where_it_says_something_else(
+    reason: StopReason, error: str, count: int, beside: str
+) -> None:
+    run = Run(stop_reason=reason, error_class=error, error_count=count)
+    assert words.error_beside(run) == beside
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Report RP-12", 'Report <span class="id">RP-12</span>'),
+        ("预订B-4801不", '预订<span class="id">B-4801</span>不'),
+        ("since 2026-09-25, up-to-date.", 'since <span class="id">2026-09-25</span>, up-to-date.'),
+        ("'originals/field-walk.md'", '&#x27;<span class="key">originals/field-walk.md</span>&#x27;'),
+        ("key refund-B456-227c5dd8.", 'key <span class="key">refund-B456-227c5dd8</span>.'),
+        ("<b-1>", '&lt;<span class="id">b-1</span>&gt;'),
+        ("a read-only look-up of order B456", "a read-only look-up of order B456"),
+    ],
+)
+def test_an_identifier_in_a_sentence_is_kept_from_breaking_at_its_hyphens(text: str, shown: str) -> None:
+    assert console.show_recorded(text) == shown
+    assert console.as_recorded(text) == shown
+
+
+def test_what_would_fill_a_narrow_column_is_wide_and_a_chinese_sign_counts_twice() -> None:
+    assert not console.is_wide("original means of payment")
+    assert console.is_wide("It rained on 91 days in 2025, nine fewer than in an ordinary year.")
+    assert console.is_wide("2025年有91天下雨，比平常年份少九天；五月是自设站以来最干燥的一个月份。")

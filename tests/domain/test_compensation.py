@@ -230,7 +230,7 @@ def test_a_derived_key_still_fits_where_keys_are_kept() -> None:
 
 # Any actions.
 
-some = settings(deadline=None, max_examples=60)
+some = settings(max_examples=60)
 names = st.text("abcé文", min_size=1, max_size=3)
 anything = st.lists(
     st.builds(Action, names, st.sampled_from(Status), st.booleans()),

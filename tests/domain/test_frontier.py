@@ -236,7 +236,7 @@ def by_asking_every_path(needs: Mapping[str, set[str]], done: set[str], failed: 
     return Frontier(tuple(sorted(ready)), tuple(sorted(blocked)), done == set(needs))
 
 
-some = settings(deadline=None, max_examples=60)
+some = settings(max_examples=60)
 
 
 @some

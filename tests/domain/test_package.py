@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.domain.contract import Value
@@ -404,7 +404,6 @@ def test_a_text_that_was_folded_before_keeps_its_first_figures() -> None:
 
 
 @given(st.lists(st.integers(0, 9_000), max_size=60), st.integers(0, 200_000), st.integers(0, 200_000), st.booleans())
-@settings(deadline=None)
 def test_any_package_fits_and_folding_it_again_changes_nothing(
     summaries: list[int], goal: int, receipt: int, wide: bool
 ) -> None:

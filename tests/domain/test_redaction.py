@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.domain.redaction import (
@@ -333,7 +333,6 @@ JSON = st.recursive(
 
 
 @given(JSON)
-@settings(deadline=None)
 def test_whatever_comes_in_plain_json_that_can_be_stored_comes_out(value: Any) -> None:
     for made in (clean(value), redact(value, ["secret-value"])):
         text = json.dumps(made, allow_nan=False, ensure_ascii=False)
@@ -342,7 +341,6 @@ def test_whatever_comes_in_plain_json_that_can_be_stored_comes_out(value: Any) -
 
 
 @given(st.text(max_size=30), st.text(max_size=30), st.text(min_size=4, max_size=12))
-@settings(deadline=None)
 def test_a_known_value_never_comes_out(before: str, after: str, secret: str) -> None:
     shown = redact_text(f"{before}{secret}{after}", [secret])
     assert secret not in shown.replace(HIDDEN, "\n") or secret in f"{before}\n{after}"

@@ -197,7 +197,7 @@ def test_a_cancellation_says_what_became_of_the_request(reason: StopReason, says
 
 
 @given(st.text(max_size=3 * LONGEST))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_subject_is_one_short_line_of_visible_characters(text: str) -> None:
     line = readable(text)
     assert len(line) <= LONGEST

@@ -7,6 +7,7 @@ from django.db.models.functions import Now
 from playwright.sync_api import Page, expect
 
 from runs.domain.states import State, StepStatus, StopReason
+from runs.interventions import claims
 from runs.models import Run
 from tests.console import rows
 from tests.pages import accessible, fits, sign_in
@@ -92,6 +93,67 @@ def test_the_focus_stays_where_it_is_while_the_page_follows_its_runs(kind: str, 
         asked[1] = len(lost)
     assert len(lost) > 3
     assert "".join(lost) == ""
+
+
+@pytest.mark.usefixtures("_nobody_reads")
+def test_who_lets_a_changed_case_be_shown_goes_on_at_its_heading(new_page: NewPage) -> None:
+    run = runs_of_each_kind()["human"]
+    page = new_page()
+    sign_in(page, "alice")
+    page.goto(f"/runs/{run.pk}/")
+    page.locator("#act-evidence_supplied").click()
+    expect(page.locator("#form textarea").first).to_be_focused()
+    expect(page.locator("#live[data-state=live]")).to_be_visible()
+    claims.claim(run.pk, person("bob"))
+    shows = page.get_by_role("button", name="This case has changed. Show it")
+    shows.press("Enter")
+
+    expect(page.get_by_text("Bob has this case").first).to_be_visible()
+    expect(shows).to_be_hidden()
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
+
+
+@pytest.mark.usefixtures("_nobody_reads")
+def test_on_a_telephone_long_texts_of_a_proposed_write_stand_one_below_the_other(new_page: NewPage) -> None:
+    run = rows.proposed("D586", person("alice"))
+    plan = run.effects.get().plan
+    before, after = "What the draft says now, " * 12, "What it would say then, " * 12
+    run.effects.update(plan={**plan, "difference": [["findings", before, after], ["paid to", "–", "the customer"]]})
+    page = new_page(360)
+    person("bob")
+    sign_in(page, "bob")
+    page.goto(f"/runs/{run.pk}/")
+
+    table = page.get_by_role("table", name="What would change").first
+    now, then = (table.get_by_role("row").nth(1).get_by_role("cell").nth(place).bounding_box() for place in (0, 1))
+    assert now
+    assert then
+    assert (now["x"], now["width"]) == (then["x"], then["width"])
+    assert then["y"] > now["y"]
+    now, then = (table.get_by_role("row").nth(2).get_by_role("cell").nth(place).bounding_box() for place in (0, 1))
+    assert now
+    assert then
+    assert now["y"] == then["y"]
+    field = table.get_by_role("rowheader").first.bounding_box()
+    assert field
+    assert field["width"] > 200
+    accessible(page)
+    fits(page)
+
+
+@pytest.mark.usefixtures("_nobody_reads")
+def test_the_assign_menu_stays_on_the_screen(new_page: NewPage) -> None:
+    run = runs_of_each_kind()["human"]
+    person("bob")
+    for width in (360, 720, 1024):
+        page = new_page(width)
+        sign_in(page, "bob")
+        page.goto(f"/runs/{run.pk}/")
+        page.locator("#assign-of").click()
+        box = page.locator("#assign .panel").bounding_box()
+        assert box
+        assert 0 <= box["x"] <= width - box["width"]
+        fits(page)
 
 
 @pytest.mark.usefixtures("_nobody_reads")
