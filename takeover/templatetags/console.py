@@ -25,9 +25,8 @@ register = template.Library()
 SOON = timedelta(minutes=15)
 SIGN = "0-9A-Za-z_À-ɏ"
 # Signs with a hyphen among them, and with a figure, a stop or a stroke within.
-IDENTIFIER = re.compile(
-    rf"(?<![{SIGN}./:-])(?=[{SIGN}:/.-]*?(?:[0-9]|[./][{SIGN}]))[{SIGN}./][{SIGN}./:-]*-[{SIGN}./:-]*[{SIGN}]"
-)
+IN_ONE = re.compile(rf"(?<![{SIGN}./:-])[{SIGN}./][{SIGN}./:-]*+")
+OF_AN_IDENTIFIER = re.compile(rf"[0-9]|[./][{SIGN}]")
 LONGEST_UNBROKEN = 16  # signs, which the narrowest column on a telephone has room for
 FULL = timedelta(hours=4)  # the bar of a case that is due this far away or further is empty
 
@@ -298,12 +297,15 @@ def _as_recorded(part: recorded.Part, shown: str) -> SafeString:
 @register.filter
 def unbroken(text: str) -> SafeString:
     """A browser breaks lines at hyphens: right for a word like "read-only", wrong for B-4801 or for a date."""
-    return SafeString(IDENTIFIER.sub(_whole, escape(text)))
+    return SafeString(IN_ONE.sub(_whole, escape(text)))
 
 
 def _whole(found: re.Match[str]) -> str:
-    kind = "id" if len(found[0]) <= LONGEST_UNBROKEN else "key"
-    return f'<span class="{kind}">{found[0]}</span>'
+    name = found[0].rstrip("./:-")
+    if "-" not in name or not OF_AN_IDENTIFIER.search(name):
+        return found[0]
+    kind = "id" if len(name) <= LONGEST_UNBROKEN else "key"
+    return f'<span class="{kind}">{name}</span>{found[0][len(name) :]}'
 
 
 @register.filter
@@ -329,7 +331,8 @@ def is_long(text: object) -> bool:
 @register.filter
 def is_wide(text: object) -> bool:
     """Whether it makes a column of a narrow table too long to be read: a Chinese sign is as wide as two others."""
-    return sum(1 if sign.isascii() else 2 for sign in str(text)) > 60
+    shown = str(text)
+    return len(shown) > 60 or len(shown) + sum(not sign.isascii() for sign in shown) > 60
 
 
 @register.filter

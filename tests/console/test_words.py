@@ -190,6 +190,15 @@ def test_an_identifier_in_a_sentence_is_kept_from_breaking_at_its_hyphens(text: 
     assert console.as_recorded(text) == shown
 
 
+def test_a_long_row_of_signs_is_looked_through_once() -> None:
+    for signs in (
+        "1" + "-" * 200_000,
+        "1-" * 100_000,
+        "1" + "-:" * 100_000,
+    ):  # minutes, were it looked at again for each
+        assert console.show_recorded(signs)
+
+
 def test_what_would_fill_a_narrow_column_is_wide_and_a_chinese_sign_counts_twice() -> None:
     assert not console.is_wide("original means of payment")
     assert console.is_wide("It rained on 91 days in 2025, nine fewer than in an ordinary year.")
