@@ -28,6 +28,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PATH = "write"  # whose pairs of points are taken
+BESIDE = ("pairs", "stood still")  # walks of that story that are no story of their own
 EVERY = 25  # th point of a quick walk
 SECONDS = 40  # of a quick walk, after which it only has a look at what is left
 
@@ -38,7 +39,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a part of the points, within a minute")
     parser.add_argument("--json", action="store_true", help="one JSON object on the last line")
-    parser.add_argument("story", nargs="*", help="these stories only, and no pairs")
+    parser.add_argument("story", nargs="*", help=f"these stories only; also {', '.join(BESIDE)}")
     chosen = parser.parse_args()
     if "DATABASE_URL" not in os.environ:  # a PostgreSQL of its own, gone with it
         services = [sys.executable, "-m", "takeover.supervisor.services", "--", sys.executable, *sys.argv]
@@ -56,13 +57,15 @@ def measure(folder: Path, only: list[str], quick: bool) -> dict[str, Any]:
     with trials_in(folder) as trials:
         from tests.faults.stories import STORIES
 
-        if unknown := set(only) - set(STORIES):
-            sys.exit(f"There is no story {unknown.pop()!r}; there are {', '.join(STORIES)}.")
+        if unknown := set(only) - {*STORIES, *BESIDE}:
+            sys.exit(f"There is no story {unknown.pop()!r}; there are {', '.join([*STORIES, *BESIDE])}.")
         every, until = (EVERY, began + SECONDS) if quick else (1, inf)
-        deaths = {story: walk(story, single(trials, story, every), until) for story in only or STORIES}
+        told = only or [*STORIES, *BESIDE]
+        deaths = {story: walk(story, single(trials, story, every), until) for story in told if story in STORIES}
         others = {}
-        if not only:
+        if "pairs" in told:
             others["pairs"] = walk("pairs", pair(trials, quick), until)
+        if "stood still" in told:
             others["stood_still"] = walk("stood still", stood_still(trials, every), until)
         attempts = trials.attempts
     seconds, processor = monotonic() - began, sum(sum(getrusage(who)[:2]) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
