@@ -203,9 +203,10 @@ def _as_it_is(code: str) -> str:
 
 def error_beside(run: Run) -> str:
     """The error of a stopped run where it says more than the reason, and how often it came if more than once."""
-    says_the_same = not run.error_class or ON_FAILURE.get(ErrorClass(run.error_class)) == run.stop_reason
+    code = run.error_class
+    says_the_same = not code or (code in set(ErrorClass) and ON_FAILURE.get(ErrorClass(code)) == run.stop_reason)
     often = f"×{run.error_count}" if run.error_count > 1 else ""
-    return " ".join(filter(None, ["" if says_the_same else word(run.error_class, ERROR), often]))
+    return " ".join(filter(None, ["" if says_the_same else word(code, ERROR), often]))
 
 
 def taken_for(code: str) -> str:

@@ -44,6 +44,14 @@ def test_two_people_of_one_name_are_told_apart(alice: User, bob: User) -> None:
     cache.clear()
 
 
+def test_a_case_is_given_to_one_of_two_people_of_one_name_knowingly(alice: User, bob: User) -> None:
+    assert desk.name_of(bob) == "Bob Okafor"
+    namesake = person("ann")
+    User.objects.filter(pk=namesake.pk).update(first_name=bob.first_name, last_name=bob.last_name)
+    offered = dict(desk.colleagues())
+    assert [offered[one.pk] for one in (bob, namesake)] == ["Bob Okafor (bob)", "Bob Okafor (ann)"]
+
+
 def test_what_permissions_are_called_is_the_same_on_screens_and_in_refusals() -> None:
     assert {permission: str(text) for permission, text in words.PERMISSION.items()} == PERMITS
 

@@ -217,6 +217,18 @@ def test_a_run_is_found_and_opened_by_the_key_of_its_write(alice: User, signed_i
         assert orders(client.get("/", {"tab": "approval", "q": text, "go": "yes"}).content.decode()) == [], text
 
 
+@pytest.mark.parametrize(
+    "key", ["5a1b2c3d-0000-4000-8000-00000000b456", "renewal:7:2026", "Loan 4711 / 2026", "undo:renewal.4711"]
+)
+def test_a_run_is_found_by_the_key_of_its_write_however_its_workflow_spells_it(
+    key: str, alice: User, signed_in: SignIn
+) -> None:
+    run, client = rows.run("B456", alice, StopReason.EFFECT_UNKNOWN), signed_in(alice)
+    rows.write(run, EffectState.UNKNOWN, operation_key=key)
+    assert client.get("/", {"q": key, "go": "yes"}).headers["Location"] == f"/runs/{run.pk}/"
+    assert orders(client.get("/", {"tab": "open", "q": key}).content.decode()) == ["B456"]
+
+
 def test_a_number_of_a_run_and_enter_open_the_case(alice: User, signed_in: SignIn) -> None:
     run, client = rows.run("B456", alice, StopReason.NO_PROGRESS), signed_in(alice)
     number = str(run.pk)

@@ -164,6 +164,7 @@ def test_what_is_shown_visibly_is_plain_text_whatever_it_says_of_itself() -> Non
         (StopReason.EFFECT_UNKNOWN, ErrorClass.TRANSIENT, 1, "transient"),
         (StopReason.SAME_ERROR_REPEATED, ErrorClass.INVALID_OUTPUT, 3, "invalid output ×3"),
         (StopReason.NO_PROGRESS, "", 0, ""),
+        (StopReason.NO_PROGRESS, "of_another_version", 2, "of another version ×2"),
     ],
 )
 def test_an_error_stands_beside_the_reason_only_where_it_says_something_else(

@@ -18,7 +18,7 @@ from takeover.console import words
 
 LONGEST = 200
 NUMBER = re.compile(r"[0-9a-f-]{1,36}")
-KEY = re.compile(r"(?=.*[0-9])\S+-\S{4,}")  # an operation key has parts and figures
+KEY = re.compile(r"(?=.*[0-9]).{8,120}")  # an operation key, however its workflow spells it, is made of a run's number
 SHORT = re.compile(r"([0-9a-f]{4})(?:…|\.\.\.)([0-9a-f]{2})")  # as the console shows a number where room is short
 
 
@@ -38,9 +38,10 @@ def the_run(text: str) -> Run | None:
     key, text = text, text.lower()
     if not SHORT.fullmatch(text):
         try:
-            return Run.objects.filter(pk=uuid.UUID(text)).first()
+            numbered = Run.objects.filter(pk=uuid.UUID(text)).first()
         except ValueError:
-            return _that_writes(key)
+            numbered = None
+        return numbered or _that_writes(key)
     found = Run.objects.filter(_numbered(text))[:2]
     return found[0] if len(found) == 1 else None
 
