@@ -82,4 +82,4 @@ def _no_database(problem: DatabaseError | InterfaceError) -> str:
     if "DATABASE_URL" in os.environ:
         reason = (str(problem).strip().splitlines() or ["no reason given"])[0]
         return f"The database that DATABASE_URL names does not answer: {printout.one_line(reason)}"
-    return f"Nothing is running in {settings.DATA_DIR}: start it with bin/up."
+    return f"Nothing is running in {settings.DATA_DIR}: start it with bin/up, or name its folder with --data-dir."

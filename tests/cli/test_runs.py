@@ -415,7 +415,8 @@ def shell(tmp_path: Path) -> Callable[..., Answer]:
 def test_where_nothing_runs_it_says_so(shell: Callable[..., Answer], tmp_path: Path, order: tuple[str, ...]) -> None:
     answer = shell(*(word.format(tmp_path) for word in order))
     assert (answer.code, answer.out) == (2, "")
-    assert answer.err == f"Nothing is running in {tmp_path}: start it with bin/up.\n"
+    cure = "start it with bin/up, or name its folder with --data-dir."
+    assert answer.err == f"Nothing is running in {tmp_path}: {cure}\n"
 
 
 def test_a_database_that_does_not_answer_is_named(shell: Callable[..., Answer], tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ import re
 
 import pytest
 from django.contrib.sessions.models import Session
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from runs.models import Run
+from tests.console import rows
 from tests.e2e.test_journeys import OpenPage, stopped
+from tests.e2e.test_queue import NEWS_COMES
 from tests.pages import accessible, fits, sign_in
 from tests.people import person
 from tests.processes import BackOffice, Standing, wait_until
@@ -46,6 +48,28 @@ def test_a_supervisor_decides_on_the_cards_with_the_keyboard_alone(
     wait_until(lambda: stands(first).outcome == "COMPLETED" and stands(second).stop_reason == "approval_rejected")
     expect(page.get_by_text("It waits no more.")).to_have_count(2)
     accessible(page)
+
+
+def test_the_focus_stays_on_the_card_when_the_list_changes_while_the_decision_is_on_its_way(new_page: OpenPage) -> None:
+    run = rows.proposed("D586", person("alice"))
+    person("bob")
+    page = new_page()
+    sign_in(page, "bob")
+    page.goto("/approvals/")
+
+    def answer_after_the_list(route: Route) -> None:
+        answer = route.fetch()
+        page.evaluate(NEWS_COMES, "#list")
+        route.fulfill(response=answer)
+
+    page.route("**/approval_granted/form/", answer_after_the_list)
+    page.keyboard.press("j")
+    page.keyboard.press("a")
+    with page.expect_response(re.compile("/approvals/list/")):
+        page.keyboard.press("Enter")
+
+    expect(page.get_by_text("Recorded. Being carried out.")).to_be_visible()
+    expect(page.locator(f"#open-{run.pk}")).to_be_focused()
 
 
 def test_what_is_typed_into_a_card_stays_while_others_decide_and_the_loser_is_told(

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from runs.domain.states import StopReason
 from runs.interventions import claims
@@ -14,6 +14,12 @@ from tests.pages import accessible, fits, sign_in
 from tests.people import person
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+# A nudge; over as soon as what it made the page ask for, if anything, is shown.
+NEWS_COMES = """async (asks) => {
+    document.dispatchEvent(new Event("runs-changed"));
+    while (document.querySelector(asks).matches(".htmx-request")) await new Promise(requestAnimationFrame);
+}"""
 
 
 def test_a_selected_row_stays_selected_when_it_changes_and_each_case_is_answered_for(new_page: OpenPage) -> None:
@@ -77,3 +83,21 @@ def test_a_number_and_enter_open_the_case(new_page: OpenPage) -> None:
     page.keyboard.insert_text(str(run.pk))
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(f"/runs/{run.pk}/$"))
+
+
+def test_the_focus_stays_on_the_row_when_it_changes_while_the_claim_is_on_its_way(new_page: OpenPage) -> None:
+    run = rows.uncertain("B456", person("alice"))
+    page = new_page()
+    sign_in(page, "alice")
+
+    def answer_after_the_news(route: Route) -> None:
+        answer = route.fetch()
+        page.evaluate(NEWS_COMES, "#list .pill")
+        route.fulfill(response=answer)
+
+    page.route("**/claim/row/", answer_after_the_news)
+    with page.expect_response(re.compile("/queue/news/")):
+        page.locator(f"#claim-{run.pk}").press("Enter")
+
+    expect(page.locator(f"#run-{run.pk}")).to_contain_text("you,")
+    expect(page.locator(f"#open-{run.pk}")).to_be_focused()
