@@ -52,7 +52,7 @@ class Size:
     decisions: int
 
 
-FULL = Size(closed=(1_000, 1_000_000), open_runs=10_000, rounds=30, tabs=200, nudges=60, decisions=40)
+FULL = Size(closed=(1_000, 1_000_000), open_runs=10_000, rounds=60, tabs=200, nudges=60, decisions=40)
 QUICK = Size(closed=(100, 2_000), open_runs=300, rounds=10, tabs=20, nudges=10, decisions=5)
 
 

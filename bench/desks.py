@@ -89,6 +89,7 @@ class Desk:
         with psycopg.connect(self.owner, autocommit=True) as owner:
             owner.execute("VACUUM (ANALYZE)")
             sealed = "SELECT (SELECT max(id) FROM runs_event) - (SELECT max(highest) FROM runs_seal) < 1000"
+            owner.execute("CHECKPOINT")  # or all that was filled in is written to the disk while pages are asked for
             wait("The record is sealed", lambda: (owner.execute(sealed).fetchone() or [False])[0], SEALED_WITHIN)
         return took
 
