@@ -67,9 +67,8 @@ class Desk:
     def database(self) -> str:
         return self.addresses["DATABASE_URL"] + "&options=-c%20statement_timeout%3D0"
 
-    @property
-    def owner(self) -> str:
-        return self.database.replace("//takeover_app@", "//takeover@", 1)
+    def database_as(self, role: str) -> str:
+        return self.database.replace("//takeover_app@", f"//{role}@", 1)
 
     def fill(self) -> float:
         """Make the runs, clear up after them, and wait until the record is sealed: an idle desk. Returns seconds."""
@@ -86,11 +85,11 @@ class Desk:
         for connection in connections:
             connection.close()
         took = time.monotonic() - began
-        with psycopg.connect(self.owner, autocommit=True) as owner:
-            owner.execute("VACUUM (ANALYZE)")
+        with psycopg.connect(self.database_as("postgres"), autocommit=True) as server:
+            server.execute("VACUUM (ANALYZE)")
             sealed = "SELECT (SELECT max(id) FROM runs_event) - (SELECT max(highest) FROM runs_seal) < 1000"
-            owner.execute("CHECKPOINT")  # or all that was filled in is written to the disk while pages are asked for
-            wait("The record is sealed", lambda: (owner.execute(sealed).fetchone() or [False])[0], SEALED_WITHIN)
+            server.execute("CHECKPOINT")  # or all that was filled in is written to the disk while pages are asked for
+            wait("The record is sealed", lambda: (server.execute(sealed).fetchone() or [False])[0], SEALED_WITHIN)
         return took
 
     def ids(self, condition: str, most: int) -> list[str]:
