@@ -109,8 +109,8 @@ def test_what_is_at_stake_stands_in_the_row_and_on_the_case_s_page(alice: User, 
     page = client.get("/").content.decode()
     assert page.count("At stake:") == 1
     assert "</span> 1234.56 EUR</div>" in page
-    assert "1234.56 EUR at stake" in client.get(f"/runs/{run.pk}/").content.decode()
-    assert " at stake" not in client.get(f"/runs/{other.pk}/").content.decode()
+    assert "<b>At stake</b> 1234.56 EUR" in client.get(f"/runs/{run.pk}/").content.decode()
+    assert "At stake" not in client.get(f"/runs/{other.pk}/").content.decode()
 
 
 def test_a_row_whose_amount_changed_is_sent_again(alice: User, signed_in: SignIn) -> None:

@@ -45,3 +45,8 @@ def test_what_is_no_amount_is_none(minor: object, currency: object) -> None:
     assert Money.said(minor, currency) is None
     with pytest.raises(ValueError, match="is no amount of money"):
         Money(minor, currency)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("minor", [0, 5900, MOST_MINOR])
+def test_what_is_an_amount_is_taken_as_it_is_said(minor: int) -> None:
+    assert Money.said(minor, "EUR") == Money(minor, "EUR")
