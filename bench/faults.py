@@ -60,12 +60,12 @@ def measure(folder: Path, only: list[str], quick: bool) -> dict[str, Any]:
         if unknown := set(only) - {*STORIES, *BESIDE}:
             sys.exit(f"There is no story {unknown.pop()!r}; there are {', '.join([*STORIES, *BESIDE])}.")
         every, until = (EVERY, began + SECONDS) if quick else (1, inf)
-        told = only or [*STORIES, *BESIDE]
-        deaths = {story: walk(story, single(trials, story, every), until) for story in told if story in STORIES}
+        walks = only or [*STORIES, *BESIDE]
+        deaths = {story: walk(story, single(trials, story, every), until) for story in walks if story in STORIES}
         others = {}
-        if "pairs" in told:
+        if "pairs" in walks:
             others["pairs"] = walk("pairs", pair(trials, quick), until)
-        if "stood still" in told:
+        if "stood still" in walks:
             others["stood_still"] = walk("stood still", stood_still(trials, every), until)
         attempts = trials.attempts
     seconds, processor = monotonic() - began, sum(sum(getrusage(who)[:2]) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))

@@ -54,16 +54,15 @@ INPUT: dict[str, Any] = {
 }
 
 
-def wanted(c: Context) -> int:
-    """How much is asked for, in minor units; `order` has been read."""
-    return int(c.input.get("amount_minor", c.facts["order"].data["amount_minor"]))
+def wanted(c: Context) -> Any:
+    """How much is asked for, in minor units; `order` has been read, and where it is complete this is a number."""
+    return int(c.input["amount_minor"]) if "amount_minor" in c.input else c.facts["order"].data.get("amount_minor")
 
 
 def stake(c: Context) -> Money | None:
     """What is to be refunded, as far as the order says it."""
-    order = c.facts["order"].data if "order" in c.facts else {}
-    asked = int(c.input["amount_minor"]) if "amount_minor" in c.input else order.get("amount_minor")
-    return Money.said(asked, order.get("currency"))
+    order = c.facts.get("order")
+    return Money.said(wanted(c), order.data.get("currency")) if order else None
 
 
 # What has to be known, and where it is read

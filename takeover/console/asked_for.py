@@ -61,10 +61,10 @@ def by(run: Run) -> tuple[Move, ...]:
 
 def first(run: Run, possible: Collection[Move], proposed: Collection[str] = ()) -> Move | None:
     """The one of the `possible` events that stands out. What a narrower scope would answer as well as knowing more is a
-    choice, also once somebody has proposed it."""
-    if run.stop_reason == StopReason.QUESTION_ASKED and Move.SCOPE_NARROWED in {*possible, *proposed}:
-        return None
-    return next((move for move in by(run) if move in possible), None)
+    choice, also once somebody has proposed it: neither of the two does."""
+    is_a_choice = Move.SCOPE_NARROWED in {*possible, *proposed}
+    asked = (move for move in by(run) if not (is_a_choice and move is Move.EVIDENCE_SUPPLIED))
+    return next((move for move in asked if move in possible), None)
 
 
 def worth_a_reason(run: Run) -> set[Move]:

@@ -80,11 +80,12 @@ def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
     """Everything that the body of the page shows, with one `part` of the story."""
     prefetch_related_objects([run], "facts")
     part = part if part in SHOWN else "all"
-    steps, events = latest_steps(run), latest_events(run) if part == "all" else None
+    steps = latest_steps(run)
+    events = latest_events(run) if part == "all" else None
     inbox = list(run.inbox.order_by("-id").select_related("actor")[:LATEST])
     # Where these few are all that there are, nobody below has to ask again.
     said = inbox if len(inbox) < LATEST else None
-    recorded_so_far = events if events is not None and len(events) < TIMELINE_SHOWN else None
+    record = events if events is not None and len(events) < TIMELINE_SHOWN else None
     case = cases.read(run, steps, said)
     pending = [event for event in inbox if not event.result]
     # What a service said too late is on record, and nobody here was waiting for it.
@@ -117,7 +118,7 @@ def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
         "timeline": timeline(run, part, desk.name_of, recorded.in_words, steps, events),
         "part": part,
         "parts": PARTS,
-        "notes": notes.shown(run, recorded_so_far),
+        "notes": notes.shown(run, record),
         "note": notes.form(),
         "may_note": notes.may_write(run, person),
         "told": _told(case),

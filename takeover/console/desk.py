@@ -3,8 +3,7 @@
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache as remembered
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, Concatenate, ParamSpec
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -89,7 +88,7 @@ TABS = {
         ),
     )
 }
-COUNTED = tuple(tab for tab in TABS if tab != "closed")  # the closed ones nobody works off
+WORKED_OFF = tuple(tab for tab in TABS if tab != "closed")
 
 
 def pile(tab: str, person: User) -> Q:
@@ -186,28 +185,28 @@ class UpTo(Subquery):
 
 def counted(piles: Mapping[str, QuerySet[Run]], person: User, most: int) -> dict[str, int]:
     """How many runs each of these finds, in one query; one more than `most` means more than that."""
-    return dict(zip(piles, _counted(piles, most).get(pk=person.pk), strict=True))
+    return dict(zip(piles, _how_many(piles, most).get(pk=person.pk), strict=True))
 
 
-def _counted(piles: Mapping[str, QuerySet[Run]], most: int) -> QuerySet[User, tuple[int, ...]]:
+def _how_many(piles: Mapping[str, QuerySet[Run]], most: int) -> QuerySet[User, tuple[int, ...]]:
     """For each person, how many runs each of these finds."""
     found = (UpTo(runs.order_by().values("pk")[: most + 1]) for runs in piles.values())
     return User.objects.values_list(*found)
 
 
-def counts(person: User, tabs: tuple[str, ...] = COUNTED) -> dict[str, int]:
+def counts(person: User, tabs: tuple[str, ...] = WORKED_OFF) -> dict[str, int]:
     """How many runs lie in each of these piles."""
-    statement, parameters = _counting(tabs)
+    statement, parameters = _statement(tabs)
     with connection.cursor() as cursor:
         cursor.execute(statement, [person.pk if value == SOMEBODY else value for value in parameters])
         return dict(zip(tabs, cursor.fetchone(), strict=True))
 
 
-@remembered
-def _counting(tabs: tuple[str, ...]) -> tuple[str, tuple[Any, ...]]:
+@lru_cache
+def _statement(tabs: tuple[str, ...]) -> tuple[str, tuple[Any, ...]]:
     """What counts these piles for somebody. Every page asks it, and to spell it takes longer than to answer it."""
     piles = {tab: Run.objects.filter(pile(tab, User(pk=SOMEBODY))) for tab in tabs}
-    return _counted(piles, COUNTED_UP_TO).filter(pk=SOMEBODY).query.sql_with_params()
+    return _how_many(piles, COUNTED_UP_TO).filter(pk=SOMEBODY).query.sql_with_params()
 
 
 def on_every_page(request: HttpRequest) -> dict[str, Any]:

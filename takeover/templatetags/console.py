@@ -24,9 +24,8 @@ register = template.Library()
 
 SOON = timedelta(minutes=15)
 SIGN = "0-9A-Za-z_À-ɏ"
-# Signs with a hyphen among them, and with a figure, a stop or a stroke within.
-IN_ONE = re.compile(rf"(?<![{SIGN}./:-])[{SIGN}./][{SIGN}./:-]*+")
-OF_AN_IDENTIFIER = re.compile(rf"[0-9]|[./][{SIGN}]")
+IN_ONE = re.compile(rf"(?<![{SIGN}./:-])[{SIGN}./][{SIGN}./:-]*+")  # what is written without a space
+OF_AN_IDENTIFIER = re.compile(rf"[0-9]|[./][{SIGN}]")  # a figure, or a stop or a stroke within: no word has these
 LONGEST_UNBROKEN = 16  # signs, which the narrowest column on a telephone has room for
 FULL = timedelta(hours=4)  # the bar of a case that is due this far away or further is empty
 

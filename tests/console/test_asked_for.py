@@ -65,3 +65,5 @@ def test_where_a_narrower_scope_would_answer_the_question_too_nothing_stands_out
     assert asked_for.first(asked, knows) is Move.EVIDENCE_SUPPLIED
     assert asked_for.first(asked, {*knows, Move.SCOPE_NARROWED}) is None
     assert asked_for.first(asked, knows, proposed=[Move.SCOPE_NARROWED]) is None
+    asked.paused = True
+    assert asked_for.first(asked, {*knows, Move.SCOPE_NARROWED, Move.UNPAUSED}) is Move.UNPAUSED

@@ -192,11 +192,8 @@ def test_an_identifier_in_a_sentence_is_kept_from_breaking_at_its_hyphens(text: 
 
 
 def test_a_long_row_of_signs_is_looked_through_once() -> None:
-    for signs in (
-        "1" + "-" * 200_000,
-        "1-" * 100_000,
-        "1" + "-:" * 100_000,
-    ):  # minutes, were it looked at again for each
+    # Were it looked at again for each sign, this would take minutes.
+    for signs in ("1" + "-" * 200_000, "1-" * 100_000, "1" + "-:" * 100_000):
         assert console.show_recorded(signs)
 
 

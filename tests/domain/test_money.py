@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from runs.domain.money import MOST_MINOR, Money, money
+from runs.domain.money import MOST_MINOR, Money, MoneyError, money
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,10 @@ def test_an_amount_is_written_with_the_digits_of_its_currency(minor: int, curren
 )
 def test_what_is_no_amount_is_none(minor: object, currency: object) -> None:
     assert Money.said(minor, currency) is None
-    with pytest.raises(ValueError, match="is no amount of money"):
+    with pytest.raises(MoneyError) as refused:
         Money(minor, currency)  # type: ignore[arg-type]
+    assert refused.value.field == ("currency" if minor == 5900 else "minor")
+    assert repr(currency if minor == 5900 else minor) in str(refused.value)
 
 
 @pytest.mark.parametrize("minor", [0, 5900, MOST_MINOR])

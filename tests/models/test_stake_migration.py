@@ -1,3 +1,5 @@
+"""An installation that is in use gets the amount at stake."""
+
 import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor

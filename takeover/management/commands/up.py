@@ -76,10 +76,9 @@ def _welcome(env: Mapping[str, str], folder: Path, demo: bool) -> str:
         lines += [f"  {name:<14} {role}" for name, role in ACCOUNTS.items()]
         lines += ["", f"The demo's back office, where faults are switched on: {env['BACK_OFFICE_URL']}"]
     else:
-        people = (
-            f"{sys.executable} {settings.BASE_DIR / 'manage.py'} people add NAME --role support --data-dir {folder}"
-        )
-        lines += ["Add people in another terminal; other roles are supervisor and administrator:", f"  {people}"]
+        manage = f"{sys.executable} {settings.BASE_DIR / 'manage.py'}"
+        lines += ["Add people in another terminal; other roles are supervisor and administrator:"]
+        lines += [f"  {manage} people add NAME --role support --data-dir {folder}"]
     lines += ["", f"Everything is kept in {folder}. Stop with Ctrl-C."]
     rule = "=" * max(map(len, lines))
     return "\n".join(["", rule, *lines, rule, ""])
