@@ -164,7 +164,7 @@ def test_a_proposal_costs_a_page_few_more_queries(
 ) -> None:
     client = signed_in(bob)
     client.get(f"/runs/{run.pk}/")  # which names two people share is looked up once and then remembered
-    with django_assert_max_num_queries(21):
+    with django_assert_max_num_queries(14):
         client.get(f"/runs/{run.pk}/")
     with django_assert_max_num_queries(14):
         client.get(f"/runs/{run.pk}/{of(run)}")
