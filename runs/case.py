@@ -347,15 +347,16 @@ def _progress(run: Run, contract: list[dict[str, Any]], effects: list[dict[str, 
     if not contract:
         return "Not known: the contract is not installed here."
     earlier = run.handoffs.filter(version__lt=run.stretch).order_by("-version")
-    last = earlier.first() if run.stretch > 1 else None
+    last = earlier.values_list("package__contract", "package__effects").first() if run.stretch > 1 else None
     if not last:
         met = sum(row["value"] == Value.MET for row in contract)
         return f"First stop: {met} of {len(contract)} assertions are met."
-    before = {row["name"]: row["value"] for row in last.package.get("contract", [])}
+    contract_then, effects_then = last
+    before = {row["name"]: row["value"] for row in contract_then or []}
     labels = {row["name"]: row["label"] for row in contract}
     found = changes(before, {row["name"]: row["value"] for row in contract})
     changed = [f"{labels[name]}: {was} became {now}" for name, (was, now) in found.items()]
-    stood = {effect["operation_key"]: effect["state"] for effect in last.package.get("effects", [])}
+    stood = {effect["operation_key"]: effect["state"] for effect in effects_then or []}
     changed += [
         f"{effect['label']}: {stood.get(effect['operation_key'], 'nothing')} became {effect['state']}"
         for effect in effects

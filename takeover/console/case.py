@@ -23,7 +23,7 @@ from runs.interventions import claims, starting
 from runs.interventions import notes as writing_notes
 from runs.interventions.possible import possible_follow_ups, proposals, standing_of
 from runs.interventions.refusals import Refused
-from runs.models import InboxEvent, Run, Seal
+from runs.models import Event, InboxEvent, Run, Seal
 from runs.timeline import SHOWN, TIMELINE_SHOWN, latest_events, latest_steps, timeline
 from takeover.console import aftermath, desk, notes, recorded
 from takeover.console.actions import actions
@@ -76,6 +76,15 @@ def _budgets(case: dict[str, Any]) -> list[dict[str, Any]]:
     return [line | {"level": level(line), "used_up": line["spent"] >= line["limit"]} for line in case["budgets"]]
 
 
+def _resumes(run: Run, record: list[Event] | None) -> int:
+    """How often it went on after a stop; `record` is all of its events, where they were read already."""
+    if run.stretch < 2:
+        return 0
+    if record is None:
+        return max(0, run.events.filter(kind="stopped").count() - 1)
+    return max(0, sum(event.kind == "stopped" for event in record) - 1)
+
+
 def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
     """Everything that the body of the page shows, with one `part` of the story."""
     prefetch_related_objects([run], "facts")
@@ -113,7 +122,7 @@ def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
         "budgets": _budgets(case),
         "unresolved": [effect for effect in effects if effect["unresolved"]],
         "next_look_at": None if run.owner else case["next_look_at"],  # a worker that is at it answers sooner
-        "resumes": max(0, run.events.filter(kind="stopped").count() - 1) if run.stretch > 1 else 0,
+        "resumes": _resumes(run, record),
         "stretches": stretches(run, case["budgets"]),
         "timeline": timeline(run, part, desk.name_of, recorded.in_words, steps, events),
         "part": part,

@@ -135,6 +135,11 @@ def case_for(request: HttpRequest, run_id: uuid.UUID) -> tuple[User, Run]:
     return person, run
 
 
+@lru_cache(maxsize=4096)  # it never changes, and a list of cases has many
+def address_of(run_id: uuid.UUID) -> str:
+    return reverse("case", args=[run_id])
+
+
 def stands_as(run: Run) -> str:
     """Its outcome; what people closed with a write unknown keeps the outcome of its last stop, and needs nobody."""
     return "UNRESOLVED" if run.is_final and run.outcome in SHORT else run.outcome

@@ -19,15 +19,18 @@ from runs.domain.contract import Acceptance
 from runs.domain.effects import EffectState
 from runs.models import Run
 from takeover.console import desk, recorded, words
+from takeover.console.due import Due
 
 register = template.Library()
 
-SOON = timedelta(minutes=15)
 SIGN = "0-9A-Za-z_À-ɏ"
 IN_ONE = re.compile(rf"(?<![{SIGN}./:-])[{SIGN}./][{SIGN}./:-]*+")  # what is written without a space
 OF_AN_IDENTIFIER = re.compile(rf"[0-9]|[./][{SIGN}]")  # a figure, or a stop or a stroke within: no word has these
 LONGEST_UNBROKEN = 16  # signs, which the narrowest column on a telephone has room for
-FULL = timedelta(hours=4)  # the bar of a case that is due this far away or further is empty
+BAR = (
+    '{}<svg class="bar" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">'
+    '<rect class="track" width="100" height="4"/><rect class="fill" width="{}" height="4"/></svg>'
+)
 
 
 # Instants and durations
@@ -66,7 +69,12 @@ def _written_once(at: datetime, how: str, _zone: str, _language: str | None) -> 
 
 
 def _time(at: datetime, text: str) -> SafeString:
-    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(timespec="seconds"), exactly(at), text)
+    return format_html("{}{}</time>", _opening(at, str(at.tzinfo), get_language()), text)
+
+
+@lru_cache(maxsize=8192)
+def _opening(at: datetime, _zone: str, _language: str | None) -> SafeString:
+    return format_html('<time datetime="{}" title="{}">', at.isoformat(timespec="seconds"), exactly(at))
 
 
 @register.simple_tag
@@ -97,31 +105,22 @@ def left(value: datetime | str | None) -> SafeString | str:
     return _time(at, words.spell(at - timezone.now())) if at else "–"
 
 
+@register.filter("due")
+def seen_now(value: datetime | str | None) -> Due | None:
+    at = instant(value)
+    return Due.seen(at, timezone.now()) if at else None
+
+
 @register.simple_tag
-def due(value: datetime | str | None) -> SafeString | str:
+def due(value: Due | datetime | str | None) -> SafeString | str:
     """When an answer is due, or how late it is."""
-    at = instant(value)
-    return _time(at, words.spell_due(at - timezone.now())) if at else "–"
+    found = value if isinstance(value, Due) else seen_now(value)
+    return _time(timezone.localtime(found.at), found.words) if found else "–"
 
 
-@register.filter
-def urgency(value: datetime | str | None) -> str:
-    """Which of the three looks a due time has."""
-    at = instant(value)
-    if not at:
-        return "none"
-    rest = at - timezone.now()
-    return "late" if rest < timedelta(0) else "soon" if rest < SOON else "calm"
-
-
-@register.filter
-def pressure(value: datetime | str | None) -> int:
-    """How full the bar under a due time is, in percent."""
-    at = instant(value)
-    if not at:
-        return 0
-    rest = at - timezone.now()
-    return 100 if rest < timedelta(0) else max(8, 100 - int(100 * rest / FULL))
+@register.simple_tag
+def due_with_bar(value: Due) -> SafeString:
+    return format_html(BAR, due(value), value.used_up)
 
 
 # Values and states: colour, shape and word together

@@ -16,6 +16,7 @@ from runs.domain.interventions import CATALOGUE, Permission
 from runs.domain.states import Outcome, Recovery, State, StopReason
 from runs.models import Run
 from takeover.console import words
+from takeover.console.due import Due
 from takeover.templatetags import console
 
 
@@ -81,14 +82,30 @@ def test_durations_are_said_as_people_say_them(seconds: int, text: str) -> None:
     assert words.spell(timedelta(seconds=seconds)) == text
 
 
-def test_a_due_time_is_late_soon_or_calm() -> None:
+def test_a_due_time_is_late_soon_or_calm_and_its_bar_fills() -> None:
     now = timezone.now()
-    assert console.urgency(now - timedelta(seconds=1)) == "late"
-    assert console.urgency(now + timedelta(minutes=9)) == "soon"
-    assert console.urgency((now + timedelta(hours=1)).isoformat()) == "calm"
-    assert console.urgency(None) == "none"
-    assert console.pressure(now - timedelta(days=1)) == 100
-    assert console.pressure(now + timedelta(days=9)) == 8
+    looks = [
+        (Due.seen(now + timedelta(seconds=left), now).urgency, Due.seen(now + timedelta(seconds=left), now).used_up)
+        for left in (-86400, -1, 0, 899, 900, 7200, 14400, 9 * 86400)
+    ]
+    assert looks == [
+        ("late", 100),
+        ("late", 100),
+        ("soon", 100),
+        ("soon", 94),
+        ("calm", 94),
+        ("calm", 50),
+        ("calm", 8),
+        ("calm", 8),
+    ]
+
+
+def test_a_due_time_is_taken_from_rows_from_json_and_from_nothing() -> None:
+    soon = timezone.now() + timedelta(minutes=9, seconds=30)
+    assert "due in 9 min" in console.due(soon)
+    assert console.due(console.seen_now(soon.isoformat())) == console.due(soon)
+    assert console.seen_now(None) is None
+    assert console.due(None) == "–"
 
 
 def test_what_is_neither_met_nor_unmet_is_unknown() -> None:

@@ -10,7 +10,8 @@ from django.utils import timezone
 
 from runs import case
 from runs.models import Run
-from takeover.console import desk, words
+from takeover.console import desk
+from takeover.console.due import Due
 from takeover.console.queue import writes
 
 
@@ -19,7 +20,10 @@ class Row:
     """One run as the queue shows it."""
 
     run: Run
+    number: str
+    address: str
     title: str
+    due: Due | None  # none: it has ended, or nobody said when it has to be answered
     stake: str  # empty: none, or not known
     writes: str  # what may have happened outside, in words
     mark: str
@@ -29,10 +33,17 @@ class Row:
     moved_on: bool  # no longer part of the pile in which it is shown
 
     @property
+    def is_open(self) -> bool:
+        return not self.run.is_final
+
+    @property
+    def is_free(self) -> bool:
+        return self.is_open and not self.holder
+
+    @property
     def stamp(self) -> str:
         """Changes whenever something that this row shows changes. Ends with the stop that it shows."""
         run = self.run
-        due = words.spell_due(run.answer_by - timezone.now()) if run.answer_by else ""
         shown = [
             run.state,
             run.outcome,
@@ -42,6 +53,7 @@ class Row:
             run.effects_at_risk,
             self.stake,
         ]
+        due = self.due and self.due.words
         text = repr([*shown, run.holder_id, self.holder, run.stopped_at, self.writes, self.moved_on, due])
         return f"{blake2s(text.encode(), digest_size=6).hexdigest()}-{run.stretch}"
 
@@ -50,14 +62,17 @@ def rows(
     runs: list[Run], person: User, since: datetime | None = None, still: set[uuid.UUID] | None = None
 ) -> list[Row]:
     """`runs` as rows. `since`: what stopped later is new; `still`: what has not left the pile."""
-    told = writes.of(runs)
+    told, now = writes.of(runs), timezone.now()
     made = []
     for run in runs:
         holder = run.holder if run.is_held() else None
         made.append(
             Row(
                 run=run,
+                number=str(run.pk),
+                address=desk.address_of(run.pk),
                 title=case.title(run),
+                due=Due.seen(run.answer_by, now) if run.answer_by and not run.is_final else None,
                 stake=str(run.stake or ""),
                 writes=told[run.pk][0],
                 mark=told[run.pk][1],
