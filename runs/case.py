@@ -13,7 +13,7 @@ from django.contrib.auth import get_user_model
 from django.db.models import Q
 from django.utils import timezone
 
-from runs.domain.budget import Dimension, Ledger, Line
+from runs.domain.budget import Dimension, Ledger
 from runs.domain.contract import Fact, Value
 from runs.domain.effects import INDEFINITE, MEANING, SENDABLE, Answer, Effect, put_up
 from runs.domain.interventions import FROM_PEOPLE, Declared, Standing, why_not
@@ -92,6 +92,7 @@ def package(
     deviation, deviation_step = _first_deviation(run, steps, contract, withheld)
     approvers = _approvers(effects)
     written = [_withheld(effect) if withheld else _effect(effect, workflow, run, approvers) for effect in effects]
+    spent = _by_now(run, ledger, now)
     says = _customer_says(workflow, context, reason, run.is_final)
     made = {
         "package_version": VERSION,
@@ -132,7 +133,7 @@ def package(
                 "left": line.available,
             }
             for dimension in Dimension
-            if (line := _line(run, ledger, dimension, now))
+            if (line := spent.lines.get(dimension))
         ],
         "error": {"class": str(run.error_class), "count": run.error_count},
         "last_checkpoint": checkpoint,
@@ -193,11 +194,11 @@ def _customer_says(
     return dict.fromkeys(LANGUAGES, "")
 
 
-def _line(run: Run, ledger: Ledger, dimension: Dimension, now: datetime) -> Line | None:
-    """One line of the ledger; wall time runs by itself, so what was spent of it is read off the clock."""
+def _by_now(run: Run, ledger: Ledger, now: datetime) -> Ledger:
+    """The ledger with its wall time, which runs by itself: what was spent of it is read off the clock."""
     ended = run.stopped_at if run.is_final and run.stopped_at else now
     elapsed = max(0, int((ended - run.created_at).total_seconds()))  # a page's clock may be behind the database's
-    return ledger.at(elapsed).lines.get(dimension)
+    return ledger.at(elapsed)
 
 
 def _unknown(run: Run, workflow: Workflow | None, says: Mapping[str, str]) -> list[dict[str, str]]:

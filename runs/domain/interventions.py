@@ -6,6 +6,7 @@ Data, not code: the same entries drive the forms, the command line, the packages
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from runs.domain.budget import Dimension
@@ -110,7 +111,7 @@ class EventKind:
         """The allowance that pays for the look-up which this event leads to."""
         return Dimension.CALLBACK_CHECKS if self.sender is Sender.SERVICE else Dimension.FOLLOW_UP_CHECKS
 
-    @property
+    @cached_property
     def states(self) -> frozenset[State]:
         """The states from which the transition table lets this event lead somewhere."""
         return frozenset(state for state, move in TRANSITIONS if move is self.move)

@@ -34,12 +34,17 @@ class PossibleFollowUp:
     why_not: str
 
 
-def possible_events(run: Run, by: User, proposed: Mapping[str, InboxEvent] | None = None) -> list[PossibleEvent]:
+def possible_events(
+    run: Run,
+    by: User,
+    proposed: Mapping[str, InboxEvent] | None = None,
+    unread: Iterable[InboxEvent] | None = None,
+) -> list[PossibleEvent]:
     """Every event of the catalogue with why this person cannot send it now; an empty reason means that they can.
 
-    Whoever has read the `proposals` hands them on.
+    Whoever has read the `proposals`, and what of the inbox no worker has seen yet, hands them on.
     """
-    stands = case.standing(run)
+    stands = _as_it_will_stand(run, case.standing(run), unread)
     proposed = proposals(run) if proposed is None else proposed
     return [
         PossibleEvent(kind, _why_not(kind, run, by, stands, proposed.get(kind.move))) for kind in FROM_PEOPLE.values()
@@ -91,14 +96,20 @@ def moved_on(run: Run, seen: str) -> Refused | None:
     return Refused("stale", f"The run has moved on since you looked: it is {now} now.", "seen", 409)
 
 
+def _as_it_will_stand(run: Run, stands: Standing, unread: Iterable[InboxEvent] | None = None) -> Standing:
+    """An approval that no worker has seen yet can be taken back like one that was used for nothing so far."""
+    if run.state != State.AWAITING_APPROVAL:
+        return stands
+    if unread is None:
+        unread = run.inbox.filter(name=Move.APPROVAL_GRANTED, result="")[:1]
+    return replace(stands, approved_unsent=any(event.name == Move.APPROVAL_GRANTED for event in unread))
+
+
 def _why_not(kind: EventKind, run: Run, by: User, stands: Standing, first: InboxEvent | None) -> str:
     """Why `by` cannot send this event now, of which somebody may have proposed the `first` half; empty when they can.
 
     What a decision has to name is not looked at.
     """
-    if kind.move is Move.APPROVAL_REVOKED and run.state == State.AWAITING_APPROVAL:
-        given = run.inbox.filter(name=Move.APPROVAL_GRANTED, result="").exists()
-        stands = replace(stands, approved_unsent=given)  # no worker has seen it yet
     if says := why_not(kind, stands) or _not_by(kind, run, by):
         return says
     if kind.move is Move.SCOPE_NARROWED and not helpful_scopes(run):
@@ -119,7 +130,7 @@ def problem_with(kind: EventKind, run: Run, by: User, answers: str) -> Refused |
     first = proposal(kind, run)
     if unseen := _unseen(first, by, answers):
         return unseen
-    if refusal := _why_not(kind, run, by, case.standing(run), first):
+    if refusal := _why_not(kind, run, by, _as_it_will_stand(run, case.standing(run)), first):
         held = refusal == not_theirs(run, by)
         return Refused("held" if held else "not_possible", refusal, "" if held else "event", 409)
     unread = run.inbox.filter(result="").select_related("actor")

@@ -1,6 +1,6 @@
 """What may be done about a run: each event of the catalogue as a button, behind a form, or forbidden, with why."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,8 +53,8 @@ def _action(event: PossibleEvent, run: Run, near: bool, only_held: bool, primary
 
 def says(kind: EventKind, run: Run) -> str:
     """What the event means, and what may still be asked where it makes somebody ask."""
-    left = run.ledger.left(Dimension.FOLLOW_UP_CHECKS)
-    if not kind.costs_a_look_up or left is None:
+    left = run.ledger.left(Dimension.FOLLOW_UP_CHECKS) if kind.costs_a_look_up else None
+    if left is None:
         return _(kind.says)
     checks = ngettext("%d follow-up check left.", "%d follow-up checks left.", left) % left
     return f"{_(kind.says)} {checks}"
@@ -65,9 +65,16 @@ def _concerns(kind: EventKind, person: User) -> bool:
     return desk.may(person, Permission.OPERATE) or desk.may(person, kind.permission)
 
 
-def actions(case: dict[str, Any], run: Run, person: User, proposed: Mapping[str, InboxEvent]) -> list[Action]:
-    """Every event of the catalogue for this person, the one that the question asks for first."""
-    events = possible_events(run, person, proposed)
+def actions(
+    case: dict[str, Any],
+    run: Run,
+    person: User,
+    proposed: Mapping[str, InboxEvent],
+    unread: Iterable[InboxEvent] | None = None,
+) -> list[Action]:
+    """Every event of the catalogue for this person, the one that the question asks for first. `proposed` and `unread`
+    as for `possible_events`."""
+    events = possible_events(run, person, proposed, unread)
     possible = {event.kind.move for event in events if not event.why_not}
     held = not_theirs(run, person)
     near = {event["name"] for event in case["allowed_events"]} | asked_for.worth_a_reason(run)

@@ -101,7 +101,7 @@ def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
     last = next((event for event in inbox if event.actor_id and event.result not in {"", PROPOSED}), None)
     not_done = last if last and last.result == REFUSED_AFTERWARDS and last.settled_at else None
     proposed = proposals(run, said)
-    everything = actions(case, run, person, proposed)
+    everything = actions(case, run, person, proposed, pending if said is not None else None)
     forbidden = [action for action in everything if action.why_not and action.near]
     follow_ups = possible_follow_ups(run) if desk.may(person, Permission.START) else []
     waiting, effects = undecided(case), _effects(case, run)

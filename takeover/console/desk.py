@@ -129,10 +129,10 @@ def case_for(request: HttpRequest, run_id: uuid.UUID) -> tuple[User, Run]:
     person = visitor(request)
     effects = Prefetch("effects", Effect.objects.select_related("approved_by"))
     runs = Run.objects.select_related("holder", "requester").prefetch_related(effects)
-    run = runs.filter(pk=run_id).first()
-    if run is None:
-        raise Http404(_("There is no run with this number."))
-    return person, run
+    try:
+        return person, runs.get(pk=run_id)
+    except Run.DoesNotExist:
+        raise Http404(_("There is no run with this number.")) from None
 
 
 @lru_cache(maxsize=4096)  # it never changes, and a list of cases has many

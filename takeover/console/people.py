@@ -23,10 +23,13 @@ SELECT auth_user.*,
 
 class People(ModelBackend):
     def get_user(self, user_id: int) -> User | None:
-        found = next(iter(User.objects.raw(WITH_ROLES, [user_id])), None)
+        found: Any = next(iter(User.objects.raw(WITH_ROLES, [user_id])), None)
+        if found:
+            found.granted = set(found.granted)
         return found if self.user_can_authenticate(found) else None
 
     def get_all_permissions(self, user_obj: Any, obj: Any = None) -> set[str]:
         if obj is not None or not user_obj.is_active or user_obj.is_superuser or "granted" not in vars(user_obj):
             return super().get_all_permissions(user_obj, obj)
-        return set(user_obj.granted)
+        granted: set[str] = user_obj.granted
+        return granted

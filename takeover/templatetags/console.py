@@ -3,23 +3,20 @@
 import json
 import re
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
 from django import template
-from django.utils import timezone
-from django.utils.dateparse import parse_datetime
-from django.utils.formats import date_format, number_format
+from django.utils.formats import number_format
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import get_language, pgettext
+from django.utils.translation import pgettext
 
 from runs.domain.budget import Dimension
 from runs.domain.contract import Acceptance
 from runs.domain.effects import EffectState
 from runs.models import Run
-from takeover.console import desk, recorded, words
-from takeover.console.due import Due
+from takeover.console import desk, moments, recorded, words
+from takeover.console.moments import Moment
 
 register = template.Library()
 
@@ -27,100 +24,46 @@ SIGN = "0-9A-Za-z_À-ɏ"
 IN_ONE = re.compile(rf"(?<![{SIGN}./:-])[{SIGN}./][{SIGN}./:-]*+")  # what is written without a space
 OF_AN_IDENTIFIER = re.compile(rf"[0-9]|[./][{SIGN}]")  # a figure, or a stop or a stroke within: no word has these
 LONGEST_UNBROKEN = 16  # signs, which the narrowest column on a telephone has room for
-BAR = (
-    '{}<svg class="bar" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">'
-    '<rect class="track" width="100" height="4"/><rect class="fill" width="{}" height="4"/></svg>'
-)
 
 
 # Instants and durations
 
 
-def instant(value: datetime | str | None) -> datetime | None:
-    """An instant from a row or from JSON, in the viewer's zone."""
-    found = parse_datetime(value) if isinstance(value, str) else value
-    if found is None:
-        return None
-    return timezone.localtime(found if timezone.is_aware(found) else timezone.make_aware(found))
-
-
-def spell_clock(at: datetime) -> str:
-    today = timezone.localtime()
-    if at.date() == today.date():
-        return at.strftime("%H:%M:%S")
-    if at.year == today.year:
-        return _written(at, pgettext("format of a date", "j M H:i"))
-    return _written(at, pgettext("format of a date", "j M Y H:i"))
-
-
-def exactly(at: datetime) -> str:
-    """The instant to the second, with the name of the zone and how far it is from UTC."""
-    written, offset = _written(at, pgettext("format of a date", "j F Y, H:i:s")), at.strftime("%z")
-    return f"{written} {at.tzinfo} (UTC{offset[:3]}:{offset[3:]})" if at.utcoffset() else f"{written} {at.tzinfo}"
-
-
-def _written(at: datetime, how: str) -> str:
-    return _written_once(at, how, str(at.tzinfo), get_language())  # equal instants may stand in different zones
-
-
-@lru_cache(maxsize=8192)  # pages show the same instants again and again, and Django takes long to write one
-def _written_once(at: datetime, how: str, _zone: str, _language: str | None) -> str:
-    return date_format(at, how)
-
-
-def _time(at: datetime, text: str) -> SafeString:
-    return format_html("{}{}</time>", _opening(at, str(at.tzinfo), get_language()), text)
-
-
-@lru_cache(maxsize=8192)
-def _opening(at: datetime, _zone: str, _language: str | None) -> SafeString:
-    return format_html('<time datetime="{}" title="{}">', at.isoformat(timespec="seconds"), exactly(at))
+def _html(found: Moment | None) -> SafeString | str:
+    return found.html if found else "–"
 
 
 @register.simple_tag
 def clock(value: datetime | str | None) -> SafeString | str:
     """When it was, in clock time."""
-    at = instant(value)
-    return _time(at, spell_clock(at)) if at else "–"
+    return _html(moments.clock(value))
 
 
 @register.simple_tag
 def now_here() -> SafeString:
     """This instant, for who wants to see whether the zone is the right one."""
-    at = timezone.localtime()
-    return _time(at, exactly(at))
+    return moments.now_here().html
 
 
 @register.simple_tag
 def age(value: datetime | str | None) -> SafeString | str:
     """How long ago it was."""
-    at = instant(value)
-    return _time(at, words.spell(timezone.now() - at)) if at else "–"
+    return _html(moments.ago(value))
 
 
 @register.simple_tag
 def left(value: datetime | str | None) -> SafeString | str:
     """How long until then."""
-    at = instant(value)
-    return _time(at, words.spell(at - timezone.now())) if at else "–"
-
-
-@register.filter("due")
-def seen_now(value: datetime | str | None) -> Due | None:
-    at = instant(value)
-    return Due.seen(at, timezone.now()) if at else None
+    return _html(moments.until(value))
 
 
 @register.simple_tag
-def due(value: Due | datetime | str | None) -> SafeString | str:
+def due(value: datetime | str | None) -> SafeString | str:
     """When an answer is due, or how late it is."""
-    found = value if isinstance(value, Due) else seen_now(value)
-    return _time(timezone.localtime(found.at), found.words) if found else "–"
+    return _html(moments.due(value))
 
 
-@register.simple_tag
-def due_with_bar(value: Due) -> SafeString:
-    return format_html(BAR, due(value), value.used_up)
+register.filter("due", moments.due)
 
 
 # Values and states: colour, shape and word together

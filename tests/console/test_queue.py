@@ -1,6 +1,8 @@
 import re
 from collections.abc import Callable
+from dataclasses import fields, replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -12,6 +14,7 @@ from runs.domain.states import State, StopReason
 from runs.models import Run
 from takeover.console.models import SavedView
 from takeover.console.queue import paging
+from takeover.console.queue.rows import rows as row_of
 from tests.console import rows
 from tests.states import bring
 
@@ -38,6 +41,46 @@ def test_an_administrator_sees_the_queue_and_cannot_act_on_it(ada: User, alice: 
     assert titles(page) == ["Refund of order B456"]
     assert "Take next" not in page
     assert "Claim" not in page
+
+
+def test_a_row_that_was_drawn_for_one_reader_is_another_for_another(
+    alice: User, bob: User, ada: User, signed_in: SignIn
+) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS, answer_by=timezone.now() + timedelta(hours=3, minutes=30))
+
+    def row(person: User, **cookies: str) -> str:
+        client = signed_in(person)
+        client.cookies.load(cookies)
+        return client.get("/").content.decode().partition('<li class="row"')[2].partition("</li>")[0]
+
+    free, read_only = row(alice), row(ada)
+    assert free == row(alice) == row(bob)
+    assert ">Claim<" in free
+    assert "Claim" not in read_only
+    assert "checkbox" not in read_only
+    in_tokyo, in_chinese = row(alice, timezone="Asia/Tokyo"), row(alice, language="zh-hans")
+    assert "Asia/Tokyo" in in_tokyo
+    assert "Asia/Tokyo" not in free
+    assert "认领" in in_chinese
+    signed_in(bob).post(f"/runs/{run.pk}/claim/")
+    assert "you, <time" in row(bob)
+    assert "Bob Okafor, <time" in row(alice)
+    assert ">Claim<" not in row(alice)
+
+
+def test_a_row_is_stamped_anew_by_whatever_it_shows_and_not_by_the_time_that_goes_by(alice: User, bob: User) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS, answer_by=timezone.now() + timedelta(hours=3))
+    shown: Any = row_of([run], alice)[0]
+    gone_by = {"since": None, "is_new": True, "held_until": shown.since, "due": replace(shown.due, used_up=99)}
+    assert {replace(shown, **{name: value}).stamp for name, value in gone_by.items()} == {shown.stamp}
+    other = {"due": replace(shown.due, words="late")} | {
+        field.name: not value if isinstance(value, bool) else value + 1 if isinstance(value, int) else f"{value}x"
+        for field in fields(shown)
+        if field.name not in {"due", "ended", "since", "held_until", "is_new"}
+        for value in [getattr(shown, field.name)]
+    }
+    stamps = {name: replace(shown, **{name: value}).stamp for name, value in other.items()}
+    assert len({shown.stamp, *stamps.values()}) == len(stamps) + 1
 
 
 def test_the_most_urgent_case_stands_first_and_one_without_due_time_last(alice: User, signed_in: SignIn) -> None:

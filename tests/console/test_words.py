@@ -15,8 +15,7 @@ from runs.domain.errors import CLASS_OF_CODE, IN_OUR_WORDS, ErrorClass
 from runs.domain.interventions import CATALOGUE, Permission
 from runs.domain.states import Outcome, Recovery, State, StopReason
 from runs.models import Run
-from takeover.console import words
-from takeover.console.due import Due
+from takeover.console import moments, words
 from takeover.templatetags import console
 
 
@@ -82,30 +81,32 @@ def test_durations_are_said_as_people_say_them(seconds: int, text: str) -> None:
     assert words.spell(timedelta(seconds=seconds)) == text
 
 
-def test_a_due_time_is_late_soon_or_calm_and_its_bar_fills() -> None:
-    now = timezone.now()
-    looks = [
-        (Due.seen(now + timedelta(seconds=left), now).urgency, Due.seen(now + timedelta(seconds=left), now).used_up)
-        for left in (-86400, -1, 0, 899, 900, 7200, 14400, 9 * 86400)
-    ]
-    assert looks == [
-        ("late", 100),
-        ("late", 100),
-        ("soon", 100),
-        ("soon", 94),
-        ("calm", 94),
-        ("calm", 50),
-        ("calm", 8),
-        ("calm", 8),
-    ]
+@pytest.mark.parametrize(
+    ("left", "urgency", "used_up"),
+    [
+        (-86400, "late", 100),
+        (-1, "late", 100),
+        (60, "soon", 100),
+        (840, "soon", 95),
+        (960, "calm", 94),
+        (7230, "calm", 50),
+        (14400, "calm", 8),
+        (9 * 86400, "calm", 8),
+    ],
+)
+def test_a_due_time_is_late_soon_or_calm_and_its_bar_fills(left: int, urgency: str, used_up: int) -> None:
+    found = moments.due(timezone.now() + timedelta(seconds=left))
+    assert found
+    assert (found.urgency, found.used_up) == (urgency, used_up)
+    assert f'class="fill" width="{used_up}"' in found.with_bar
 
 
-def test_a_due_time_is_taken_from_rows_from_json_and_from_nothing() -> None:
+def test_an_instant_is_taken_from_rows_from_json_and_from_nothing() -> None:
     soon = timezone.now() + timedelta(minutes=9, seconds=30)
     assert "due in 9 min" in console.due(soon)
-    assert console.due(console.seen_now(soon.isoformat())) == console.due(soon)
-    assert console.seen_now(None) is None
-    assert console.due(None) == "–"
+    assert console.due(soon.isoformat()) == console.due(soon)
+    assert {moments.due(None), moments.clock(None), moments.ago(None), moments.until(None)} == {None}
+    assert {console.due(None), console.clock(None), console.age(None), console.left(None)} == {"–"}
 
 
 def test_what_is_neither_met_nor_unmet_is_unknown() -> None:
@@ -155,15 +156,15 @@ def test_due_times_are_said_in_chinese(in_chinese: None) -> None:
 
 def test_an_instant_is_given_exactly_with_its_zone_and_offset() -> None:
     at = datetime(2026, 9, 25, 22, 4, 5, tzinfo=UTC)
-    assert console.exactly(timezone.localtime(at)) == "25 September 2026, 22:04:05 UTC"
+    assert moments.exactly(timezone.localtime(at)) == "25 September 2026, 22:04:05 UTC"
     with timezone.override("Asia/Kolkata"):
-        assert console.exactly(timezone.localtime(at)) == "26 September 2026, 03:34:05 Asia/Kolkata (UTC+05:30)"
+        assert moments.exactly(timezone.localtime(at)) == "26 September 2026, 03:34:05 Asia/Kolkata (UTC+05:30)"
 
 
 def test_an_instant_is_given_exactly_in_chinese(in_chinese: None) -> None:
     at = timezone.localtime(datetime(2020, 9, 25, 22, 4, 5, tzinfo=UTC))
-    assert console.exactly(at) == "2020年9月26日 06:04:05 Asia/Shanghai (UTC+08:00)"
-    assert console.spell_clock(at) == "2020年9月26日 06:04"
+    assert moments.exactly(at) == "2020年9月26日 06:04:05 Asia/Shanghai (UTC+08:00)"
+    assert moments._clock(at) == "2020年9月26日 06:04"
 
 
 def test_what_is_shown_visibly_is_plain_text_whatever_it_says_of_itself() -> None:

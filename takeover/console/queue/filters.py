@@ -4,12 +4,14 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as lazy
 
@@ -158,11 +160,17 @@ def fields(chosen: dict[str, str], among_the_closed: bool) -> list[Field]:
 
 def _field(one: Filter, chosen: str, offered: Iterable[str], people: dict[str, str]) -> Field:
     values = {*offered, chosen} - {""}
-    spelled = {value: people.get(value) or one.word(value) for value in values if one.knows(value)}
+    language = get_language()
+    spelled = {value: people.get(value) or _spelled(one.name, value, language) for value in values if one.knows(value)}
     # What is a row of steps or of groups keeps its order; codes and names stand by their words.
     in_order = [*offered, chosen] if one.name in {"effect", "who", "age", "risk"} else sorted(spelled, key=spelled.get)  # type: ignore[arg-type]
     listed = list(dict.fromkeys(value for value in in_order if value in spelled))
     return Field(one, [Choice(value, spelled[value], value == chosen) for value in listed])
+
+
+@lru_cache(maxsize=4096)
+def _spelled(name: str, value: str, _language: str | None) -> str:
+    return FILTERS[name].word(value)
 
 
 def _occurring() -> dict[str, set[str]]:

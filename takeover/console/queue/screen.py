@@ -19,7 +19,7 @@ from takeover.console import desk
 from takeover.console.queue import saved, search
 from takeover.console.queue.paging import few_or_many, instant, page
 from takeover.console.queue.place import Place
-from takeover.console.queue.rows import rows
+from takeover.console.queue.rows import drawn, rows
 
 MOST_SHOWN = 200
 NEWS_UP_TO = 99
@@ -67,10 +67,9 @@ def queue_news(request: HttpRequest) -> HttpResponse:
         came = part.filter(stopped_at__gt=since).exclude(pk__in=list(shown))[: NEWS_UP_TO + 1].count()
     still = set(part.filter(pk__in=list(shown)).values_list("pk", flat=True))
     runs = list(Run.objects.filter(pk__in=list(shown)).select_related("holder"))
-    changed = [row for row in rows(runs, person, still=still) if row.stamp != shown[row.run.pk]]
+    changed = [row for row in rows(runs, person, still=still) if row.stamp != shown[row.run_id]]
     news = {
         "place": place,
-        "back": place.here(),
         "came": came,
         "since": since,
         "changed": changed,
@@ -94,7 +93,7 @@ def _context(place: Place, person: User, since: datetime | None = None) -> dict[
     if place.search:
         found = few_or_many(found)
     runs, next_page = page(found, place.order, place.after, all_stopped=place.tab.name == "closed")
-    fields = place.fields()
+    fields, operates = place.fields(), desk.may(person, Permission.OPERATE)
     return {
         "place": place,
         "back": place.here(),
@@ -103,8 +102,8 @@ def _context(place: Place, person: User, since: datetime | None = None) -> dict[
         "fields": fields,
         "chips": place.chips(fields),
         "views": saved.shown(person, place),
-        "colleagues": desk.colleagues() if desk.may(person, Permission.OPERATE) else (),
-        "rows": rows(runs, person, since),
+        "colleagues": desk.colleagues() if operates else (),
+        "rows": drawn(rows(runs, person, since), operates),
         "elsewhere": place.elsewhere(person),
         "next_page": place.address(after=next_page) if next_page else "",
         "asked_at": asked_at.isoformat(),

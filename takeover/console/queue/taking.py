@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
@@ -45,7 +44,7 @@ def claim_row(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     except Refused as no:
         refusal, status = no.message, no.status
     row = rows([Run.objects.select_related("holder").get(pk=run_id)], person)[0]
-    shown = {"row": row, "refusal": refusal, "back": reverse("queue"), "just_asked": True}
+    shown = {"row": row, "refusal": refusal, "just_asked": True}
     return render(request, "_row.html", shown, status=status)
 
 
