@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from runs.domain.states import Outcome
-from takeover.console import words
+from takeover.console import moments, words
 
 # From the bottom of a bar to its top: first what is over, then what is still open.
 STACK = (
@@ -86,7 +86,7 @@ def _bar(
     day: date, counts: Mapping[Outcome, int], tallest: int, place: int, places: int, step: int, behind: Address
 ) -> Bar:
     slot = 100 / places
-    label = date_format(day, "DATE_FORMAT")
+    label = moments.date_of(day)
     if step > 1:
         label = _("Week from %(day)s") % {"day": label}
     segments: list[Segment] = []

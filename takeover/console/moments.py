@@ -1,7 +1,7 @@
 """Instants as the console writes them: in the zone and the language of whoever reads, and as seen from now."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 
 from django.utils import timezone
@@ -69,6 +69,10 @@ def due(value: datetime | str | None) -> Due | None:
     if left < timedelta(0):
         return Due(at, words.spell_due(left), "late", 100)
     return Due(at, words.spell_due(left), "soon" if left < SOON else "calm", max(LEAST, 100 - int(100 * left / FULL)))
+
+
+def date_of(day: date) -> str:
+    return date_format(day, pgettext("format of a date", "j M Y"))
 
 
 def now_here() -> Moment:

@@ -29,7 +29,6 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -39,7 +38,7 @@ from runs.domain.interventions import Permission
 from runs.domain.states import Outcome, StopReason
 from runs.models import Run
 from runs.models.run import FINAL_STATES, RunQuerySet
-from takeover.console import bars, desk, words
+from takeover.console import bars, desk, moments, words
 from takeover.console.bars import STACK, Chart, Figure
 
 audits = permission_required(f"runs.{Permission.AUDIT}", raise_exception=True)
@@ -356,9 +355,9 @@ def _said(chosen: Selection) -> Iterator[str]:
     if chosen.workflow:
         yield words.workflow(chosen.workflow)
     if chosen.first_day == chosen.last_day:
-        yield date_format(chosen.first_day, "DATE_FORMAT")
+        yield moments.date_of(chosen.first_day)
     else:
-        yield f"{date_format(chosen.first_day, 'DATE_FORMAT')} – {date_format(chosen.last_day, 'DATE_FORMAT')}"
+        yield f"{moments.date_of(chosen.first_day)} – {moments.date_of(chosen.last_day)}"
 
 
 # The same as a file

@@ -281,6 +281,27 @@ def as_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
+# What stands between words, as the language of the page has it
+
+
+@register.simple_tag
+def comma() -> str:
+    return pgettext("between", ", ")
+
+
+@register.simple_tag
+def semicolon() -> str:
+    return pgettext("between", "; ")
+
+
+@register.simple_tag
+def colon() -> str:
+    return pgettext("between", ": ")
+
+
+# Of templates alone
+
+
 @register.filter
 def starts_with(text: str, beginning: str) -> bool:
     return str(text).startswith(beginning)

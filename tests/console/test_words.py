@@ -219,3 +219,17 @@ def test_what_would_fill_a_narrow_column_is_wide_and_a_chinese_sign_counts_twice
     assert not console.is_wide("original means of payment")
     assert console.is_wide("It rained on 91 days in 2025, nine fewer than in an ordinary year.")
     assert console.is_wide("2025年有91天下雨，比平常年份少九天；五月是自设站以来最干燥的一个月份。")
+
+
+def test_what_stands_between_words_is_of_the_language_of_the_page() -> None:
+    between = [console.comma, console.semicolon, console.colon]
+    assert [sign() for sign in between] == [", ", "; ", ": "]
+    with translation.override("zh-hans"):
+        assert [sign() for sign in between] == ["，", "；", "："]
+
+
+def test_a_date_is_written_as_every_other() -> None:
+    at = datetime(2026, 9, 25, 22, 4, 5, tzinfo=UTC)
+    assert moments.date_of(at.date()) == "25 Sep 2026"
+    with translation.override("zh-hans"):
+        assert moments.date_of(at.date()) == "2026年9月25日"
