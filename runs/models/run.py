@@ -169,7 +169,13 @@ class Run(models.Model):
             models.Index(fields=["holder"], condition=Q(holder__isnull=False), name="run_holder"),
             models.Index(fields=["-stopped_at"], name="run_stopped"),
             models.Index(fields=["subject"], name="run_subject"),
-            GinIndex(bigrams(WORDS), gin_pending_list_limit=512, name="run_words"),
+            *(
+                GinIndex(bigrams(WORDS), gin_pending_list_limit=512, condition=part, name=name)
+                for name, part in (
+                    ("run_open_words", ~Q(state__in=FINAL_STATES)),
+                    ("run_closed_words", Q(state__in=FINAL_STATES)),
+                )
+            ),
             # What the queue is sorted by, and the filters that have to be quick among the closed ones too.
             models.Index(fields=URGENCY, condition=~Q(state__in=FINAL_STATES), name="run_open_by_urgency"),
             models.Index(fields=["stopped_at", "id"], condition=~Q(state__in=FINAL_STATES), name="run_open_by_age"),

@@ -11,6 +11,7 @@ from django.db.models import F, QuerySet
 from runs.domain.states import StopReason
 from runs.models import Run
 from runs.models.run import FINAL_STATES
+from takeover.console.desk import OPEN
 from takeover.console.queue import search
 from takeover.console.queue.paging import ORDERS
 from tests.console import rows
@@ -37,17 +38,29 @@ def plan(runs: QuerySet[Run]) -> str:
     return str(runs.explain())
 
 
-@pytest.mark.parametrize("text", ["退款", "B456", "两个字以上的话", "x"])
+@pytest.mark.parametrize("text", ["退款", "B456", "两个字以上的话", "\nx"])
 def test_a_text_is_found_by_the_index(text: str, alice: User, by_index_only: None) -> None:
     rows.run("B456", alice, StopReason.NO_PROGRESS, question="客户要求退款？")
-    assert "run_words" in plan(Run.objects.filter(search._says(text)).order_by())
+    for part, index in ((OPEN, "run_open_words"), (~OPEN, "run_closed_words")):
+        found = plan(Run.objects.filter(search._says(text), part).order_by())
+        assert index in found
+        assert found.count("_words ") == 1
 
 
 def test_a_text_a_number_and_a_reason_are_found_by_their_indexes_together(alice: User, by_index_only: None) -> None:
-    found = plan(Run.objects.filter(search.found_by("facts")).order_by())
-    assert "run_words" in found
+    found = plan(Run.objects.filter(search.found_by("facts"), OPEN).order_by())
+    assert "run_open_words" in found
     assert "run_reason" in found
-    assert "runs_run_pkey" in plan(Run.objects.filter(search.found_by("abcd")).order_by())
+    assert "runs_run_pkey" in plan(Run.objects.filter(search.found_by("abcd"), OPEN).order_by())
+
+
+def test_how_frequent_a_pair_of_letters_is_is_known(alice: User) -> None:
+    for number in range(30):
+        rows.run(f"水位{number}", alice, StopReason.NO_PROGRESS)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE runs_run")
+        cursor.execute("SELECT most_common_elems::text FROM pg_stats_ext_exprs WHERE statistics_name = 'run_words'")
+        assert "水位" in cursor.fetchone()[0]
 
 
 @pytest.mark.parametrize(
