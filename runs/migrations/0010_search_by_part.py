@@ -1,6 +1,5 @@
-"""A search among the open runs does not grow with those that have ended: each has an index of its own, and a run is in
-one of them. The planner takes what it knows of how frequent a pair of letters is from no partial index, hence the
-statistics (docs/database.md)."""
+"""A search among the open runs does not grow with those that have ended: each part has an index of its own, and a run
+is in one of them (docs/database.md)."""
 
 import django.contrib.postgres.indexes
 from django.contrib.postgres.fields import ArrayField
@@ -8,7 +7,6 @@ from django.db import migrations, models
 from django.db.models import F, Func, Q
 
 FINAL = ["cancelled", "completed", "failed"]
-STATISTICS = "CREATE STATISTICS run_words ON (runs_bigrams(runs_words(subject, input, question))) FROM runs_run"
 
 
 def of_words(name: str, condition: Q) -> django.contrib.postgres.indexes.GinIndex:
@@ -24,5 +22,4 @@ class Migration(migrations.Migration):
         migrations.RemoveIndex(model_name="run", name="run_words"),
         migrations.AddIndex(model_name="run", index=of_words("run_open_words", ~Q(state__in=FINAL))),
         migrations.AddIndex(model_name="run", index=of_words("run_closed_words", Q(state__in=FINAL))),
-        migrations.RunSQL(STATISTICS, "DROP STATISTICS run_words"),
     ]

@@ -54,15 +54,6 @@ def test_a_text_a_number_and_a_reason_are_found_by_their_indexes_together(alice:
     assert "runs_run_pkey" in plan(Run.objects.filter(search.found_by("abcd"), OPEN).order_by())
 
 
-def test_how_frequent_a_pair_of_letters_is_is_known(alice: User) -> None:
-    for number in range(30):
-        rows.run(f"水位{number}", alice, StopReason.NO_PROGRESS)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE runs_run")
-        cursor.execute("SELECT most_common_elems::text FROM pg_stats_ext_exprs WHERE statistics_name = 'run_words'")
-        assert "水位" in cursor.fetchone()[0]
-
-
 @pytest.mark.parametrize(
     ("order", "index"),
     [("urgency", "run_open_by_urgency"), ("age", "run_open_by_age"), ("newest", "run_open_by_age")],

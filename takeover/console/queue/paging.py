@@ -19,6 +19,7 @@ from runs.models.run import RunQuerySet
 
 PAGE = 25
 FEW = 2000
+LOOKED_THROUGH = 20_000
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class Order:
             name = column.removeprefix("-")
             same &= Q(**{f"{name}__isnull": True}) if value is None else Q(**{name: value})
         return found
+
+    def up_to(self, value: Any) -> Q:
+        """What stands no further down than this value of the first column, of which none is missing."""
+        name = self.columns[0]
+        return Q(**({f"{name[1:]}__gte": value} if name.startswith("-") else {f"{name}__lte": value}))
 
     def from_here(self, value: Any) -> Q:
         """Says a part of `behind` again, as what the index is entered by: a deep page does not read those before it.
@@ -71,23 +77,45 @@ ORDERS = {
 }
 
 
-def page(runs: RunQuerySet, order: Order, after: str, *, all_stopped: bool) -> tuple[list[Run], str]:
-    """One page of rows, and where the next one begins (empty: nowhere)."""
+Page = tuple[list[Run], str]  # its rows, and where the next one begins (empty: nowhere)
+
+
+def page(runs: RunQuerySet, order: Order, after: str, *, all_stopped: bool) -> Page:
+    return _cut(_behind(runs, order, after, all_stopped), order)
+
+
+def few(found: RunQuerySet) -> RunQuerySet | None:
+    """What a search finds, where it is quickly sorted; None: it is more. The planner cannot tell: what is frequent
+    among the open runs may not occur once among a million that have ended."""
+    numbers = list(found.order_by().values_list("pk", flat=True)[: FEW + 1])
+    return Run.objects.filter(pk__in=numbers) if len(numbers) <= FEW else None
+
+
+def page_of_many(part: RunQuerySet, says: Q, order: Order, after: str, *, all_stopped: bool) -> Page | None:
+    """A page of what `says` finds in a part where it finds many: rows are looked through in their order until the page
+    is full. None where it is not after the first so many of those that have ended, which may be a million."""
+    rows = _behind(part, order, after, all_stopped)
+    column = order.columns[0].removeprefix("-")
+    further = rows.values_list(column, flat=True)[LOOKED_THROUGH:] if all_stopped else rows.none()
+    if (edge := next(iter(further[:1]), None)) is None:
+        return _cut(rows.filter(says), order)
+    found, after = _cut(rows.filter(order.up_to(edge), says), order)
+    return (found, after) if after else None
+
+
+def _behind(runs: RunQuerySet, order: Order, after: str, all_stopped: bool) -> RunQuerySet:
     found = runs.select_related("holder").order_by(*order.columns)
     if after:
         values = _read_cursor(after, order)
         found = found.filter(order.behind(values))
         if all_stopped:
             found = found.filter(order.from_here(values[0]))
+    return found
+
+
+def _cut(found: RunQuerySet, order: Order) -> Page:
     rows = list(found[: PAGE + 1])
     return rows[:PAGE], _cursor(rows[PAGE - 1], order) if len(rows) > PAGE else ""
-
-
-def few_or_many(found: RunQuerySet) -> RunQuerySet:
-    """What a search finds, so that it is put in order quickly: few by sorting them, many by going through the order
-    until a page is full. Left to guess which it is, the planner may look through a million rows for none."""
-    numbers = list(found.order_by().values_list("pk", flat=True)[: FEW + 1])
-    return Run.objects.filter(pk__in=numbers) if len(numbers) <= FEW else found
 
 
 def _cursor(run: Run, order: Order) -> str:

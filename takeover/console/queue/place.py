@@ -1,6 +1,6 @@
 """Where in the queue somebody is: everything that its address says."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
@@ -15,7 +15,7 @@ from runs.models.run import RunQuerySet
 from takeover.console import desk
 from takeover.console.queue import search
 from takeover.console.queue.filters import FILTERS, Field, fields
-from takeover.console.queue.paging import ORDERS, Order
+from takeover.console.queue.paging import ORDERS, Order, Page, few, page, page_of_many
 
 PILES = ("human", "waiting", "limit", "approval")
 FOUND_UP_TO = 100  # of what a search finds elsewhere
@@ -108,6 +108,17 @@ class Place:
     def runs(self, person: User) -> RunQuerySet:
         """Every run of this part, unordered."""
         return self._fitting(person).filter(desk.pile(self.tab.name, person))
+
+    def page(self, person: User) -> Page:
+        """The runs that are shown of this part."""
+        found, all_stopped = self.runs(person), self.tab.name == "closed"
+        if not self.search:
+            return page(found, self.order, self.after, all_stopped=all_stopped)
+        if (sorted_quickly := few(found)) is not None:
+            return page(sorted_quickly, self.order, self.after, all_stopped=all_stopped)
+        says, part = search.found_by(self.search, by_index=False), replace(self, search="").runs(person)
+        many = page_of_many(part, says, self.order, self.after, all_stopped=all_stopped)
+        return many or page(found, self.order, self.after, all_stopped=all_stopped)
 
     def elsewhere(self, person: User) -> list[tuple[desk.Tab, int, str]]:
         """The other parts in which the search finds something, how much, and where. In one query."""

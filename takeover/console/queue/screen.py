@@ -17,7 +17,7 @@ from runs.domain.interventions import Permission
 from runs.models import Run
 from takeover.console import desk
 from takeover.console.queue import saved, search
-from takeover.console.queue.paging import few_or_many, instant, page
+from takeover.console.queue.paging import instant
 from takeover.console.queue.place import Place
 from takeover.console.queue.rows import drawn, rows
 
@@ -89,10 +89,7 @@ def desk_counts(request: HttpRequest) -> HttpResponse:
 
 def _context(place: Place, person: User, since: datetime | None = None) -> dict[str, Any]:
     asked_at = timezone.now()
-    found = place.runs(person)
-    if place.search:
-        found = few_or_many(found)
-    runs, next_page = page(found, place.order, place.after, all_stopped=place.tab.name == "closed")
+    runs, next_page = place.page(person)
     fields, operates = place.fields(), desk.may(person, Permission.OPERATE)
     return {
         "place": place,

@@ -22,14 +22,15 @@ KEY = re.compile(r"(?=.*[0-9]).{8,120}")  # an operation key, however its workfl
 SHORT = re.compile(r"([0-9a-f]{4})(?:…|\.\.\.)([0-9a-f]{2})")  # as the console shows a number where room is short
 
 
-def found_by(text: str) -> Q:
-    """The runs that `text` finds. One character alone finds what begins with it: that is all there is a pair for."""
+def found_by(text: str, by_index: bool = True) -> Q:
+    """The runs that `text` finds. One character alone finds what begins with it: that is all there is a pair for.
+    `by_index`: or else rows are looked through one by one."""
     if len(text) == 1:
-        return _says(f"\n{text}") | _numbered(text)
+        return _says(f"\n{text}", by_index) | _numbered(text)
     stopped_for, failed_by = _codes(text, words.REASON), _codes(text, words.ERROR)
     # Looked up first: beside a question to another table, no index of this one would be used.
     writing = Q(pk=run.pk) if (run := _that_writes(text)) else Q(pk__in=[])
-    named = _says(text) | _numbered(text) | writing
+    named = _says(text, by_index) | _numbered(text) | writing
     return named | Q(stop_reason__in=stopped_for) | Q(error_class__in=failed_by)
 
 
@@ -54,14 +55,16 @@ def _that_writes(key: str) -> Run | None:
     return effect.run if effect else None
 
 
-def _says(text: str) -> Q:
+def _says(text: str, by_index: bool = True) -> Q:
     wanted = Lower(Value(text, output_field=TextField()))
-    # By the pairs it is found in the index; that they also stand in this order is looked at in what that leaves, and
-    # first where rows are looked through: it costs next to nothing.
+    in_this_order = Q(GreaterThan(StrIndex(WORDS, wanted), 0))
+    if not by_index:
+        return in_this_order
+    # By the pairs it is found in the index; that they also stand in this order is looked at in what that leaves.
     pairs = Func(
         bigrams(WORDS), bigrams(wanted), template="%(expressions)s", arg_joiner=" @> ", output_field=BooleanField()
     )
-    return Q(GreaterThan(StrIndex(WORDS, wanted), 0)) & Q(pairs)
+    return in_this_order & Q(pairs)
 
 
 def _numbered(text: str) -> Q:
