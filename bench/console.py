@@ -30,6 +30,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
+from zoneinfo import available_timezones
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0] = str(ROOT)
@@ -39,6 +40,8 @@ from bench.desks import Desk, Visitor, clean_env, hidden, wait  # noqa: E402
 PARTS = ("pages", "live", "decisions")
 DEEP = 40  # pages into a part
 HELD = 30  # cases that the person who asks has
+ANEW = "queue, anew"  # asked for from another time zone each time, so that no row looks as one that was drawn before
+ZONES = sorted(name for name in available_timezones() if "/" in name)
 ADMIN = "/admin/runs/run/?outcome__exact=NEEDS_HUMAN&state__exact=blocked"  # what the queue's first part shows
 
 
@@ -159,6 +162,7 @@ class Screens:
     def __init__(self, desk: Desk) -> None:
         self.support = Visitor.signed_in(desk.port, "support")
         self.auditor = Visitor.signed_in(desk.port, "administrator")
+        self.traveller = Visitor.signed_in(desk.port, "support")
         open_ones = desk.ids("state = 'blocked' AND outcome = 'NEEDS_HUMAN'", 500)
         for number in open_ones[:HELD]:
             form = hidden(self.support.get(f"/runs/{number}/"))
@@ -174,6 +178,7 @@ class Screens:
         }
         self.addresses: dict[str, list[str]] = {
             "queue": ["/"],
+            ANEW: ["/"],
             **parts,
             "queue, deep": [self._deep("/?tab=open")],
             "closed, deep": [self._deep("/?tab=closed")],
@@ -196,6 +201,9 @@ class Screens:
 
     def timed(self, name: str, number: int) -> float:
         visitor = self.auditor if self.person(name) == "administrator" else self.support
+        if name == ANEW:
+            visitor = self.traveller
+            visitor.cookies["timezone"] = ZONES[number % len(ZONES)]
         return visitor.timed(self.address(name, number))
 
     def _deep(self, address: str) -> str:

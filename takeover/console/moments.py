@@ -72,7 +72,7 @@ def due(value: datetime | str | None) -> Due | None:
 
 
 def date_of(day: date) -> str:
-    return date_format(day, pgettext("format of a date", "j M Y"))
+    return _written_once(day, pgettext("format of a date", "j M Y"), get_language())
 
 
 def now_here() -> Moment:
@@ -90,32 +90,32 @@ def instant(value: datetime | str | None) -> datetime | None:
 
 def exactly(at: datetime) -> str:
     """The instant to the second, with the name of the zone and how far it is from UTC."""
-    written, offset = _written(at, pgettext("format of a date", "j F Y, H:i:s")), at.strftime("%z")
+    parts = {"date": _date(at, pgettext("format of a date", "j F Y")), "time": f"{at:%H:%M:%S}"}
+    written, offset = pgettext("an instant", "%(date)s, %(time)s") % parts, f"{at:%z}"
     return f"{written} {at.tzinfo} (UTC{offset[:3]}:{offset[3:]})" if at.utcoffset() else f"{written} {at.tzinfo}"
 
 
 def _clock(at: datetime) -> str:
     today = timezone.localtime()
     if at.date() == today.date():
-        return at.strftime("%H:%M:%S")
-    if at.year == today.year:
-        return _written(at, pgettext("format of a date", "j M H:i"))
-    return _written(at, pgettext("format of a date", "j M Y H:i"))
+        return f"{at:%H:%M:%S}"
+    this_year = at.year == today.year
+    how = pgettext("format of a date", "j M") if this_year else pgettext("format of a date", "j M Y")
+    return f"{_date(at, how)} {at:%H:%M}"
 
 
-# Pages show the same instants again and again, and Django takes long to write one. Equal ones may stand in different
-# zones, so that the zone is told as well.
+def _date(at: datetime, how: str) -> str:
+    return _written_once(at.date(), how, get_language())
 
 
-def _written(at: datetime, how: str) -> str:
-    return _written_once(at, how, str(at.tzinfo), get_language())
+# Pages show the same days and the same instants again and again, and Django takes long to write one.
+
+
+@lru_cache(maxsize=2048)
+def _written_once(day: date, how: str, _language: str | None) -> str:
+    return date_format(day, how)
 
 
 @lru_cache(maxsize=8192)
-def _written_once(at: datetime, how: str, _zone: str, _language: str | None) -> str:
-    return date_format(at, how)
-
-
-@lru_cache(maxsize=8192)
-def _opening(at: datetime, _zone: str, _language: str | None) -> SafeString:
+def _opening(at: datetime, _zone: str, _language: str | None) -> SafeString:  # equal ones may stand in different zones
     return format_html('<time datetime="{}" title="{}">', at.isoformat(timespec="seconds"), exactly(at))

@@ -1,7 +1,7 @@
 """One run, one row: how urgent, about what, why it stopped, what it may have written, the question, who has it."""
 
 import uuid
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2s
@@ -17,6 +17,8 @@ from runs.models import Run
 from takeover.console import desk, moments, words
 from takeover.console.moments import Due, Moment
 from takeover.console.queue import writes
+
+GOES_BY = {"is_new", "due", "ended", "since", "held_until"}  # of a row, what changes by itself
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,8 @@ class Row:
     def stamp(self) -> str:
         """Changes whenever something that this row shows changes, apart from time that has gone by for all of them.
         Ends with the stop that it shows."""
-        shown = replace(self, is_new=False, due=None, ended=None, since=None, held_until=None)
-        text = repr((astuple(shown), self.due and self.due.words))
+        shown = [value for name, value in vars(self).items() if name not in GOES_BY]
+        text = repr([*shown, self.due and self.due.words])
         return f"{blake2s(text.encode(), digest_size=6).hexdigest()}-{self.stop}"
 
 
