@@ -97,11 +97,11 @@ def moved_on(run: Run, seen: str) -> Refused | None:
 
 
 def _as_it_will_stand(run: Run, stands: Standing, unread: Iterable[InboxEvent] | None = None) -> Standing:
-    """An approval that no worker has seen yet can be taken back like one that was used for nothing so far."""
+    """Where the run will stand once a worker has seen what was sent: an approval can be taken back before that too."""
     if run.state != State.AWAITING_APPROVAL:
         return stands
     if unread is None:
-        unread = run.inbox.filter(name=Move.APPROVAL_GRANTED, result="")[:1]
+        unread = run.inbox.filter(result="")
     return replace(stands, approved_unsent=any(event.name == Move.APPROVAL_GRANTED for event in unread))
 
 
@@ -130,14 +130,15 @@ def problem_with(kind: EventKind, run: Run, by: User, answers: str) -> Refused |
     first = proposal(kind, run)
     if unseen := _unseen(first, by, answers):
         return unseen
-    if refusal := _why_not(kind, run, by, _as_it_will_stand(run, case.standing(run)), first):
+    unread = list(run.inbox.filter(result="").select_related("actor").order_by("pk"))
+    if refusal := _why_not(kind, run, by, _as_it_will_stand(run, case.standing(run), unread), first):
         held = refusal == not_theirs(run, by)
         return Refused("held" if held else "not_possible", refusal, "" if held else "event", 409)
-    unread = run.inbox.filter(result="").select_related("actor")
-    if same := unread.filter(name=kind.move).first():
+    if same := next((event for event in unread if event.name == kind.move), None):
         who = called(same.actor) if same.actor else "a service"
         return Refused("already_sent", f"{who} already sent this; it is being carried out.", status=409)
-    if kind.answers_plan and (withdrawn := unread.filter(name=Move.CANCEL_REQUESTED).first()):
+    withdrawn = next((event for event in unread if event.name == Move.CANCEL_REQUESTED), None)
+    if kind.answers_plan and withdrawn:
         who = called(withdrawn.actor) if withdrawn.actor else "somebody"
         said = f"{who} withdrew this request at {withdrawn.received_at:%H:%M:%S} UTC; there is nothing to decide."
         return Refused("withdrawn", said, status=409)

@@ -80,9 +80,8 @@ def _resumes(run: Run, record: list[Event] | None) -> int:
     """How often it went on after a stop; `record` is all of its events, where they were read already."""
     if run.stretch < 2:
         return 0
-    if record is None:
-        return max(0, run.events.filter(kind="stopped").count() - 1)
-    return max(0, sum(event.kind == "stopped" for event in record) - 1)
+    found = run.events.filter(kind="stopped") if record is None else record
+    return max(0, sum(event.kind == "stopped" for event in found) - 1)
 
 
 def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:

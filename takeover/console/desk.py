@@ -235,7 +235,7 @@ def back(request: HttpRequest, run_id: uuid.UUID | None = None) -> str:
     ours = url_has_allowed_host_and_scheme(here, {request.get_host()}, require_https=request.is_secure())
     if ours and here.startswith("/"):
         return iri_to_uri(here)  # it goes into headers
-    return reverse("case", args=[run_id]) if run_id else reverse("queue")
+    return address_of(run_id) if run_id else reverse("queue")
 
 
 def refused(request: HttpRequest, no: Refused, run_id: uuid.UUID | None = None) -> HttpResponse:

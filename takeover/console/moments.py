@@ -1,7 +1,7 @@
 """Instants as the console writes them: in the zone and the language of whoever reads, and as seen from now."""
 
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 
 from django.utils import timezone
@@ -9,6 +9,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import get_language, pgettext
 
 from takeover.console import words
@@ -26,12 +27,12 @@ BAR = (
 class Moment:
     """An instant and how it is said. In one zone and one language, two that are equal look the same."""
 
-    at: datetime
+    at: datetime  # in UTC: elsewhere, two are equal where a clock is put back
     words: str
 
     @property
     def html(self) -> SafeString:
-        return format_html("{}{}</time>", _opening(self.at, str(self.at.tzinfo), get_language()), self.words)
+        return format_html("{}{}</time>", _opening(self.at, get_current_timezone_name(), get_language()), self.words)
 
 
 @dataclass(frozen=True)
@@ -47,22 +48,22 @@ class Due(Moment):
 
 
 def clock(value: datetime | str | None) -> Moment | None:
-    at = instant(value)
-    return Moment(at, _clock(at)) if at else None
+    at = _instant(value)
+    return Moment(at, _clock(timezone.localtime(at))) if at else None
 
 
 def ago(value: datetime | str | None) -> Moment | None:
-    at = instant(value)
+    at = _instant(value)
     return Moment(at, words.spell(timezone.now() - at)) if at else None
 
 
 def until(value: datetime | str | None) -> Moment | None:
-    at = instant(value)
+    at = _instant(value)
     return Moment(at, words.spell(at - timezone.now())) if at else None
 
 
 def due(value: datetime | str | None) -> Due | None:
-    at = instant(value)
+    at = _instant(value)
     if not at:
         return None
     left = at - timezone.now()
@@ -72,25 +73,25 @@ def due(value: datetime | str | None) -> Due | None:
 
 
 def date_of(day: date) -> str:
-    return _written_once(day, pgettext("format of a date", "j M Y"), get_language())
+    return _date(day, pgettext("format of a date", "j M Y"))
 
 
 def now_here() -> Moment:
-    at = timezone.localtime()
-    return Moment(at, exactly(at))
+    at = timezone.now()
+    return Moment(at, exactly(timezone.localtime(at)))
 
 
-def instant(value: datetime | str | None) -> datetime | None:
-    """An instant from a row or from JSON, in the reader's zone."""
+def _instant(value: datetime | str | None) -> datetime | None:
+    """An instant from a row or from JSON."""
     found = parse_datetime(value) if isinstance(value, str) else value
     if found is None:
         return None
-    return timezone.localtime(found if timezone.is_aware(found) else timezone.make_aware(found))
+    return (found if timezone.is_aware(found) else timezone.make_aware(found)).astimezone(UTC)
 
 
 def exactly(at: datetime) -> str:
     """The instant to the second, with the name of the zone and how far it is from UTC."""
-    parts = {"date": _date(at, pgettext("format of a date", "j F Y")), "time": f"{at:%H:%M:%S}"}
+    parts = {"date": _date(at.date(), pgettext("format of a date", "j F Y")), "time": f"{at:%H:%M:%S}"}
     written, offset = pgettext("an instant", "%(date)s, %(time)s") % parts, f"{at:%z}"
     return f"{written} {at.tzinfo} (UTC{offset[:3]}:{offset[3:]})" if at.utcoffset() else f"{written} {at.tzinfo}"
 
@@ -101,11 +102,11 @@ def _clock(at: datetime) -> str:
         return f"{at:%H:%M:%S}"
     this_year = at.year == today.year
     how = pgettext("format of a date", "j M") if this_year else pgettext("format of a date", "j M Y")
-    return f"{_date(at, how)} {at:%H:%M}"
+    return f"{_date(at.date(), how)} {at:%H:%M}"
 
 
-def _date(at: datetime, how: str) -> str:
-    return _written_once(at.date(), how, get_language())
+def _date(day: date, how: str) -> str:
+    return _written_once(day, how, get_language())
 
 
 # Pages show the same days and the same instants again and again, and Django takes long to write one.
@@ -117,5 +118,6 @@ def _written_once(day: date, how: str, _language: str | None) -> str:
 
 
 @lru_cache(maxsize=8192)
-def _opening(at: datetime, _zone: str, _language: str | None) -> SafeString:  # equal ones may stand in different zones
-    return format_html('<time datetime="{}" title="{}">', at.isoformat(timespec="seconds"), exactly(at))
+def _opening(at: datetime, _zone: str, _language: str | None) -> SafeString:
+    here = timezone.localtime(at)
+    return format_html('<time datetime="{}" title="{}">', here.isoformat(timespec="seconds"), exactly(here))

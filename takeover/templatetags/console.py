@@ -141,9 +141,6 @@ def error_word(code: str) -> str:
     return words.word(code, words.ERROR)
 
 
-register.filter("error_beside", words.error_beside)
-
-
 @register.filter
 def recovery_word(code: str) -> str:
     return words.word(code, words.RECOVERY)
@@ -157,11 +154,6 @@ def dimension_word(code: str) -> str:
 @register.filter
 def event_word(name: str) -> str:
     return words.event(name)
-
-
-@register.filter
-def workflow_word(name: str) -> str:
-    return words.workflow(name)
 
 
 register.filter("person", desk.name_of)

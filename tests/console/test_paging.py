@@ -47,9 +47,11 @@ def test_all_pages_together_have_every_run_once_and_in_order(
         rows.run(f"N{number}", alice, StopReason.NO_PROGRESS, stake_minor=minor, stake_currency=currency, **instants)
     seen: list[Run] = []
     after, order = "", ORDERS[name]
-    while not seen or after:
+    while True:
         page, after = paging.page(Run.objects.all(), order, after, all_stopped=False)
         seen += page
+        if not after:
+            break
     assert seen == in_order(list(Run.objects.all()), order)
 
 
@@ -74,7 +76,9 @@ def test_a_search_that_finds_many_is_paged_like_one_that_finds_few(
         wanted += [made] if is_found else []
     seen: list[Run] = []
     place = Place.of(QueryDict(f"tab={tab}&sort={sort}&q=order+X"))
-    while not seen or place.after:
+    while True:
         found, after = place.page(alice)
         seen, place = seen + found, replace(place, after=after)
+        if not after:
+            break
     assert seen == in_order(wanted, place.order)

@@ -14,6 +14,7 @@ from runs.domain.states import State, StopReason
 from runs.models import Run
 from takeover.console.models import SavedView
 from takeover.console.queue import paging
+from takeover.console.queue.rows import NO_NEWS
 from takeover.console.queue.rows import rows as row_of
 from tests.console import rows
 from tests.states import bring
@@ -71,12 +72,14 @@ def test_a_row_that_was_drawn_for_one_reader_is_another_for_another(
 def test_a_row_is_stamped_anew_by_whatever_it_shows_and_not_by_the_time_that_goes_by(alice: User, bob: User) -> None:
     run = rows.run("B456", alice, StopReason.NO_PROGRESS, answer_by=timezone.now() + timedelta(hours=3))
     shown: Any = row_of([run], alice)[0]
-    gone_by = {"since": None, "is_new": True, "held_until": shown.since, "due": replace(shown.due, used_up=99)}
+    gone_by = {"since": None, "ended": shown.since, "is_new": True, "held_until": shown.since}
+    gone_by |= {"due": replace(shown.due, used_up=99)}
+    assert set(gone_by) == NO_NEWS
     assert {replace(shown, **{name: value}).stamp for name, value in gone_by.items()} == {shown.stamp}
     other = {"due": replace(shown.due, words="late")} | {
         field.name: not value if isinstance(value, bool) else value + 1 if isinstance(value, int) else f"{value}x"
         for field in fields(shown)
-        if field.name not in {"due", "ended", "since", "held_until", "is_new"}
+        if field.name not in NO_NEWS
         for value in [getattr(shown, field.name)]
     }
     stamps = {name: replace(shown, **{name: value}).stamp for name, value in other.items()}

@@ -164,7 +164,9 @@ def test_an_instant_is_given_exactly_with_its_zone_and_offset() -> None:
 def test_an_instant_is_given_exactly_in_chinese(in_chinese: None) -> None:
     at = timezone.localtime(datetime(2020, 9, 25, 22, 4, 5, tzinfo=UTC))
     assert moments.exactly(at) == "2020年9月26日 06:04:05 Asia/Shanghai (UTC+08:00)"
-    assert moments._clock(at) == "2020年9月26日 06:04"
+    found = moments.clock(at)
+    assert found
+    assert found.words == "2020年9月26日 06:04"
 
 
 def test_what_is_shown_visibly_is_plain_text_whatever_it_says_of_itself() -> None:
@@ -233,3 +235,11 @@ def test_a_date_is_written_as_every_other() -> None:
     assert moments.date_of(at.date()) == "25 Sep 2026"
     with translation.override("zh-hans"):
         assert moments.date_of(at.date()) == "2026年9月25日"
+
+
+def test_the_hour_that_a_clock_is_put_back_by_is_told_from_the_one_before() -> None:
+    first = datetime(2026, 11, 1, 5, 30, tzinfo=UTC)
+    with timezone.override("America/New_York"):
+        both = [moments.clock(first), moments.clock(first + timedelta(hours=1))]
+        assert len(set(both)) == 2
+        assert ["-04:00" in both[0].html, "-05:00" in both[1].html] == [True, True]  # type: ignore[union-attr]

@@ -22,6 +22,17 @@ NEWS_COMES = """async (asks) => {
 }"""
 
 
+def test_what_is_done_to_many_is_out_of_sight_until_one_is_picked(new_page: OpenPage) -> None:
+    run = rows.uncertain("B456", person("alice"))
+    page = new_page(width=1440)
+    sign_in(page, "alice")
+    together = page.locator("#bulk").get_by_role("button", name="Claim", exact=True)
+    expect(page.locator(f"#claim-{run.pk}")).to_be_attached()
+    expect(together).to_be_hidden()
+    page.locator(f"#pick-{run.pk}").check()
+    expect(together).to_be_visible()
+
+
 def test_a_selected_row_stays_selected_when_it_changes_and_each_case_is_answered_for(new_page: OpenPage) -> None:
     alice, bob = person("alice"), person("bob")
     first, second = (rows.uncertain(order, alice) for order in ("B456", "C881"))

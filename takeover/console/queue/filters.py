@@ -168,7 +168,7 @@ def _field(one: Filter, chosen: str, offered: Iterable[str], people: dict[str, s
     return Field(one, [Choice(value, spelled[value], value == chosen) for value in listed])
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)  # each list offers the same words, and to translate them takes longer than to find them
 def _spelled(name: str, value: str, _language: str | None) -> str:
     return FILTERS[name].word(value)
 

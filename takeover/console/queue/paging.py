@@ -84,23 +84,23 @@ def page(runs: RunQuerySet, order: Order, after: str, *, all_stopped: bool) -> P
     return _cut(_behind(runs, order, after, all_stopped), order)
 
 
-def few(found: RunQuerySet) -> RunQuerySet | None:
-    """What a search finds, where it is quickly sorted; None: it is more. The planner cannot tell: what is frequent
-    among the open runs may not occur once among a million that have ended."""
+def if_few(found: RunQuerySet) -> RunQuerySet | None:
+    """What a search finds, where that is so few that it is quickly put in order. The planner cannot tell: what is
+    frequent among the open runs may not occur once among a million that have ended."""
     numbers = list(found.order_by().values_list("pk", flat=True)[: FEW + 1])
     return Run.objects.filter(pk__in=numbers) if len(numbers) <= FEW else None
 
 
 def page_of_many(part: RunQuerySet, says: Q, order: Order, after: str, *, all_stopped: bool) -> Page | None:
     """A page of what `says` finds in a part where it finds many: rows are looked through in their order until the page
-    is full. None where it is not after the first so many of those that have ended, which may be a million."""
+    is full. None where it is not after the first LOOKED_THROUGH of those that have ended, which may be a million."""
     rows = _behind(part, order, after, all_stopped)
     column = order.columns[0].removeprefix("-")
-    further = rows.values_list(column, flat=True)[LOOKED_THROUGH:] if all_stopped else rows.none()
-    if (edge := next(iter(further[:1]), None)) is None:
+    edge = rows.values_list(column, flat=True)[LOOKED_THROUGH:].first() if all_stopped else None
+    if edge is None:
         return _cut(rows.filter(says), order)
-    found, after = _cut(rows.filter(order.up_to(edge), says), order)
-    return (found, after) if after else None
+    found, next_page = _cut(rows.filter(order.up_to(edge), says), order)
+    return (found, next_page) if next_page else None
 
 
 def _behind(runs: RunQuerySet, order: Order, after: str, all_stopped: bool) -> RunQuerySet:

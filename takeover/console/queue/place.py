@@ -15,7 +15,7 @@ from runs.models.run import RunQuerySet
 from takeover.console import desk
 from takeover.console.queue import search
 from takeover.console.queue.filters import FILTERS, Field, fields
-from takeover.console.queue.paging import ORDERS, Order, Page, few, page, page_of_many
+from takeover.console.queue.paging import ORDERS, Order, Page, if_few, page, page_of_many
 
 PILES = ("human", "waiting", "limit", "approval")
 FOUND_UP_TO = 100  # of what a search finds elsewhere
@@ -112,13 +112,12 @@ class Place:
     def page(self, person: User) -> Page:
         """The runs that are shown of this part."""
         found, all_stopped = self.runs(person), self.tab.name == "closed"
-        if not self.search:
-            return page(found, self.order, self.after, all_stopped=all_stopped)
-        if (sorted_quickly := few(found)) is not None:
-            return page(sorted_quickly, self.order, self.after, all_stopped=all_stopped)
-        says, part = search.found_by(self.search, by_index=False), replace(self, search="").runs(person)
-        many = page_of_many(part, says, self.order, self.after, all_stopped=all_stopped)
-        return many or page(found, self.order, self.after, all_stopped=all_stopped)
+        in_no_time = if_few(found) if self.search else found
+        if in_no_time is None:
+            says, part = search.found_by(self.search, by_index=False), replace(self, search="").runs(person)
+            if full := page_of_many(part, says, self.order, self.after, all_stopped=all_stopped):
+                return full
+        return page(found if in_no_time is None else in_no_time, self.order, self.after, all_stopped=all_stopped)
 
     def elsewhere(self, person: User) -> list[tuple[desk.Tab, int, str]]:
         """The other parts in which the search finds something, how much, and where. In one query."""

@@ -18,7 +18,7 @@ from takeover.console import desk, moments, words
 from takeover.console.moments import Due, Moment
 from takeover.console.queue import writes
 
-GOES_BY = {"is_new", "due", "ended", "since", "held_until"}  # of a row, what changes by itself
+NO_NEWS = {"is_new", "due", "ended", "since", "held_until"}  # of a row: what only this list says, and time that goes by
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Row:
 
     @property
     def stamp(self) -> str:
-        """Changes whenever something that this row shows changes, apart from time that has gone by for all of them.
-        Ends with the stop that it shows."""
-        shown = [value for name, value in vars(self).items() if name not in GOES_BY]
+        """Changes whenever something that this row shows changes; of the time that goes by, only with the words of its
+        due time. Ends with the stop that it shows."""
+        shown = [value for name, value in vars(self).items() if name not in NO_NEWS]
         text = repr([*shown, self.due and self.due.words])
         return f"{blake2s(text.encode(), digest_size=6).hexdigest()}-{self.stop}"
 
@@ -100,7 +100,7 @@ def _row(run: Run, person: User, written: tuple[str, str], is_new: bool, moved_o
         writes=written[0],
         mark=written[1],
         stake=str(run.stake or ""),
-        asks_again=run.effects_at_risk > 0,
+        asks_again=not run.is_final and run.effects_at_risk > 0,
         holder=desk.name_of(holder),
         mine=holder == person,
         moved_on=moved_on,
