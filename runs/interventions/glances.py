@@ -11,9 +11,10 @@ def look_at(run: Run, plan_digest: str) -> Glance | None:
 
     None: nothing was asked about this plan yet, because another one of this run was just now.
     """
-    if Glance.objects.ask(run, plan_digest):
+    found = Glance.objects.ask(run, plan_digest)
+    if found and found.is_new:
         transaction.on_commit(lambda: ask_for_a_glance(run.pk), robust=True)
-    return last_at(run, plan_digest)
+    return found or last_at(run, plan_digest)  # somebody else may have asked at the same instant
 
 
 def last_at(run: Run, plan_digest: str) -> Glance | None:

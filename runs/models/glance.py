@@ -11,13 +11,18 @@ AGAIN_AFTER = 15  # seconds from the last question, or its answer, to the next
 STALE = 60  # seconds after which a question is not answered any more: whoever asked it has gone
 
 ASK = """
+WITH asked AS (
 INSERT INTO runs_glance (run_id, plan_digest, asked_at, finding, difference, target_version, says)
 VALUES (%(run)s, %(digest)s, clock_timestamp(), '', '[]', '', '')
 ON CONFLICT (run_id) DO UPDATE
    SET plan_digest = excluded.plan_digest, asked_at = excluded.asked_at,
        read_at = CASE WHEN runs_glance.plan_digest = excluded.plan_digest THEN runs_glance.read_at END
  WHERE greatest(runs_glance.asked_at, runs_glance.read_at) < clock_timestamp() - make_interval(secs => %(again_after)s)
-RETURNING run_id
+RETURNING *
+)
+SELECT *, true AS is_new FROM asked
+ UNION ALL
+SELECT *, false FROM runs_glance WHERE run_id = %(run)s AND plan_digest = %(digest)s AND NOT EXISTS (SELECT FROM asked)
 """
 TAKE = """
 UPDATE runs_glance SET taken_at = clock_timestamp()
@@ -28,12 +33,11 @@ RETURNING run_id
 
 
 class GlanceManager(models.Manager["Glance"]):
-    def ask(self, run: Run, plan_digest: str) -> bool:
-        """Note that somebody looks at this plan. False where it was asked, or answered, just now."""
+    def ask(self, run: Run, plan_digest: str) -> "Glance | None":
+        """Note that somebody looks at this plan, unless it was asked, or answered, just now. What is known of it, and
+        `is_new` where it was noted; None where nothing is, as far as this statement sees."""
         asked: dict[str, Any] = {"run": run.pk, "digest": plan_digest, "again_after": AGAIN_AFTER}
-        with connection.cursor() as cursor:
-            cursor.execute(ASK, asked)
-            return cursor.fetchone() is not None
+        return next(iter(self.raw(ASK, asked)), None)
 
     def take(self, run_id: UUID) -> "Glance | None":
         """The question, for the one worker that answers it; None where it is answered, or too old."""
@@ -72,6 +76,7 @@ class Glance(models.Model):
     says = models.TextField(blank=True)  # why there is none, as a sentence
 
     objects = GlanceManager()
+    is_new: bool  # of one that was asked for
 
     class Meta:
         default_permissions = ()

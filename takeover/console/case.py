@@ -130,7 +130,7 @@ def context(run: Run, person: User, part: str = "all") -> dict[str, Any]:
         "note": notes.form(),
         "may_note": notes.may_write(run, person),
         "told": _told(case),
-        "seal": Seal.objects.latest_one(),
+        "sealed_up_to": Seal.objects.order_by("number").values_list("up_to", flat=True).last(),
         "seen": standing_of(run),
         "requester": desk.name_of(run.requester),
         "acts_for": run.acts_for if run.acts_for != run.requester.get_username() else "",

@@ -12,6 +12,7 @@ from runs.domain.states import StopReason
 from runs.models import Run
 
 MOST = 10
+SHOWN = ("workflow", "subject", "input", "state", "outcome", "follows_id", "created_at")
 FOLLOWS, FOLLOWED_BY, SAME_SUBJECT = lazy("Follows"), lazy("Followed by"), lazy("Same subject")
 
 
@@ -26,7 +27,7 @@ def related(run: Run) -> list[RelatedRun]:
     """The latest first, in one query by index. Where the subject is withheld, only runs that are tied to this one."""
     tied = Q(follows=run) | Q(pk=run.follows_id)
     wanted = tied if run.stop_reason == StopReason.NOT_AUTHORISED else tied | Q(subject=run.subject)
-    found = Run.objects.filter(wanted).exclude(pk=run.pk).order_by("-created_at")[:MOST]
+    found = Run.objects.filter(wanted).exclude(pk=run.pk).only(*SHOWN).order_by("-created_at")[:MOST]
     return [RelatedRun(other, cases.title(other), _how(run, other)) for other in found]
 
 

@@ -77,7 +77,7 @@ def test_news_take_as_many_queries_for_thirty_rows_as_for_one(alice: User, bob: 
     assert news_of(Run.objects.all()[:1]) == news_of(Run.objects.all()[:30]) <= 6
 
 
-@pytest.mark.parametrize(("kind", "most"), [("proposed", 13), ("uncertain", 11), ("closed", 11)])
+@pytest.mark.parametrize(("kind", "most"), [("proposed", 12), ("uncertain", 11), ("closed", 11)])
 def test_a_case_takes_few_queries_and_no_more_of_them_the_longer_its_history_grows(
     kind: str, most: int, alice: User, signed_in: SignIn
 ) -> None:
