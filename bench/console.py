@@ -5,8 +5,8 @@
 Two installations are started by `manage.py up` and filled by `bench.crowd`: both with 10,000 open runs, one with 1,000
 closed ones and one with 1,000,000. Their pages are asked for in turn over HTTP, as somebody who is signed in, and so is
 Django's admin on the full one, so that what else the machine does falls on all of them alike. Everything is stopped and
-removed at the end. Full size takes about half an hour and 12 GB of disk; --quick two minutes. With --json the last line
-is one JSON object.
+removed at the end. Full size takes about a quarter of an hour and 12 GB of disk; --quick two minutes. With --json the
+last line is one JSON object.
 """
 
 import argparse

@@ -9,7 +9,6 @@ from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.timezone import get_current_timezone_name
 from django.utils.translation import get_language, pgettext
 
 from takeover.console import words
@@ -32,7 +31,8 @@ class Moment:
 
     @property
     def html(self) -> SafeString:
-        return format_html("{}{}</time>", _opening(self.at, get_current_timezone_name(), get_language()), self.words)
+        opening = _opening(self.at, timezone.get_current_timezone_name(), get_language())
+        return format_html("{}{}</time>", opening, self.words)
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,18 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone, translation
 
 from runs import case as cases
 from runs.domain.interventions import PERMITS
 from runs.domain.states import StopReason
 from runs.models import Handoff, Run
+from runs.timeline import TIMELINE_SHOWN
 from takeover.console import desk, words
 from takeover.console.case import context
 from takeover.console.related import related
@@ -66,6 +70,32 @@ def test_runs_of_the_same_subject_in_any_workflow_are_related_the_latest_first(a
     ]
     page = signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
     assert f'href="/runs/{earlier.pk}/"' in page
+
+
+def test_what_is_shown_of_related_runs_is_read_with_them(alice: User, signed_in: SignIn) -> None:
+    run, client = rows.run("B456", alice, StopReason.CONTRACT_MET), signed_in(alice)
+
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as sent:
+            page = client.get(f"/runs/{run.pk}/").content.decode()
+        assert page.count('id="related-') == Run.objects.filter(subject=run.subject).count() - 1
+        return len(sent)
+
+    queries()  # what is looked up once and then remembered
+    none = queries()
+    for workflow in ("refund_request", "refund_request", "gone"):
+        rows.run("B456", alice, StopReason.CONTRACT_MET, workflow=workflow)
+    assert queries() == none
+
+
+@pytest.mark.parametrize("others", [0, TIMELINE_SHOWN])
+def test_how_often_it_went_on_is_told_beside_the_budget(others: int, alice: User, signed_in: SignIn) -> None:
+    run = rows.run("B456", alice, StopReason.NO_PROGRESS, stretch=3)
+    for _stop in range(3):
+        rows.event(run, "stopped")
+    for _other in range(others):
+        rows.event(run, "event_received", alice, name="evidence_supplied", payload={"statement": "I saw it"})
+    assert "across 2 resumes" in signed_in(alice).get(f"/runs/{run.pk}/").content.decode()
 
 
 def test_of_a_withheld_run_no_other_run_of_its_subject_is_named(alice: User) -> None:

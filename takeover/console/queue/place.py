@@ -112,12 +112,12 @@ class Place:
     def page(self, person: User) -> Page:
         """The runs that are shown of this part."""
         found, all_stopped = self.runs(person), self.tab.name == "closed"
-        in_no_time = if_few(found) if self.search else found
-        if in_no_time is None:
+        quick = if_few(found) if self.search else found
+        if quick is None:
             says, part = search.found_by(self.search, by_index=False), replace(self, search="").runs(person)
             if full := page_of_many(part, says, self.order, self.after, all_stopped=all_stopped):
                 return full
-        return page(found if in_no_time is None else in_no_time, self.order, self.after, all_stopped=all_stopped)
+        return page(found if quick is None else quick, self.order, self.after, all_stopped=all_stopped)
 
     def elsewhere(self, person: User) -> list[tuple[desk.Tab, int, str]]:
         """The other parts in which the search finds something, how much, and where. In one query."""
