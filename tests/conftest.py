@@ -23,6 +23,8 @@ POOL = os.environ.get("TEST_POOL", "threads")  # prefork must pass too
 CHROMIUM = os.environ.get("BROWSER", "")
 # A refused request is an answer like any other; what it says is for the test to look at.
 REFUSED = "Failed to load resource: the server responded with a status of 4"
+# What htmx writes of a request that a later one replaced, as hx-sync asks it to. Of one that failed it writes more.
+REPLACED = ("htmx:afterRequest,", "htmx:sendAbort,")
 
 
 @pytest.fixture(autouse=True)
@@ -196,7 +198,7 @@ def new_page(live_site: str, _browser: Browser) -> Iterator[Callable[..., Page]]
     contexts: list[BrowserContext] = []
 
     def note(message: ConsoleMessage) -> None:
-        if message.type == "error" and not message.text.startswith(REFUSED):
+        if message.type == "error" and not message.text.startswith((REFUSED, *REPLACED)):
             complaints.append(message.text)
 
     def open_page(width: int = 1280, height: int = 800, script: bool = True) -> Page:

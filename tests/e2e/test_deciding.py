@@ -72,6 +72,23 @@ def test_the_focus_stays_on_the_card_when_the_list_changes_while_the_decision_is
     expect(page.locator(f"#open-{run.pk}")).to_be_focused()
 
 
+def test_a_list_that_was_asked_for_before_a_decision_does_not_come_after_it(new_page: OpenPage) -> None:
+    run = rows.proposed("D586", person("alice"))
+    person("bob")
+    page = new_page()
+    sign_in(page, "bob")
+    page.goto("/approvals/")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    page.route("**/approvals/list/**", lambda _route: None)  # on its way until it is given up
+    with page.expect_request(re.compile("/approvals/list/")) as asked:
+        page.evaluate("document.dispatchEvent(new Event('runs-changed'))")
+    with page.expect_event("requestfailed", lambda request: request == asked.value):
+        page.locator(f"#approve-{run.pk}").click()
+    page.unroute("**/approvals/list/**")
+
+    expect(page.get_by_text("Recorded. Being carried out.")).to_be_visible()
+
+
 def test_what_is_typed_into_a_card_stays_while_others_decide_and_the_loser_is_told(
     worker: Standing, back_office: BackOffice, new_page: OpenPage
 ) -> None:
